@@ -25,15 +25,11 @@ Examples:
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from sentattn.config import command_line
-from sentattn.errors import Fault, SettingError
-from sentattn.run import SPLITS, write_atomically, writing
+from sentattn.run import write_atomically, writing
 
 KEYS = {"run": "str", "split": 'Literal["val", "test"]', "name": "str", "output": "str", "trust": "bool"}
 
@@ -41,57 +37,17 @@ KEYS = {"run": "str", "split": 'Literal["val", "test"]', "name": "str", "output"
 @command_line.command
 def main(arguments: list[str]) -> None:
     """Runs the command."""
-    from sentattn.config.compose import override
-    from sentattn.data.readers import tables
-    from sentattn.prediction.model import load
+    from sentattn.trained import load
 
     arguments = command_line.run_first(arguments, KEYS)
     words, overrides = command_line.take(arguments, list(KEYS))
     options = command_line.raw_arguments(words, KEYS, required=["run"])
-    run, split = load(options["run"], trust=options.get("trust", False)), options.get("split", "test")
-    settings = override(run.settings, overrides, only=["data"], trust=run.trust)
-    data, trained = settings["data"], run.settings["data"]
-    typed = [word.partition("=")[0] for word in overrides]
-    for key in ("text", "label"):  # a table has the columns of the run's table, save for those that are typed
-        if key in data and key in trained and f"data.{key}" not in typed:
-            data[key] = trained[key]
-    tables.check(data, split=split)
-    name = _name(options.get("name"), data, split)
-
-    from sentattn.metrics import format_value
-    from sentattn.training.evaluate import evaluate_run
-
-    (metrics, probabilities), rows = evaluate_run(run, settings, split)
-    print(f"{run.path} on {data['name']}")
-    for metric, value in metrics.items():
-        print(f"  {metric:<{max(map(len, metrics))}}  {format_value(value)}")
-    try:
-        run.write_predictions({name: (rows, probabilities)})
-        print(f"predictions: {run.predictions(name)}")
-    except OSError as error:  # the run may be another user's
-        print(f"warning: the predictions cannot be written into {run.path}: {error.strerror}.", file=sys.stderr)
+    run = load(options["run"], trust=options.get("trust", False))
+    metrics = run.evaluate(overrides, split=options.get("split", "test"), name=options.get("name"))
     if "output" in options:
         output = Path(options["output"])
         with writing(output, "output"):
             write_atomically(output, json.dumps(metrics, indent=2) + "\n")
-
-
-def _name(typed: str | None, data: Mapping[str, Any], split: str) -> str:
-    """Returns the name of an evaluation, which is a part of a file's name.
-
-    Raises:
-        SettingError: If the one that was typed cannot be.
-    """
-    file = data.get(split) or data.get("train") if data["name"] == "table" else None
-    of_data = Path(file.removesuffix(".gz")).stem if file else data["name"]
-    name = typed or re.sub(r"[^\w.-]", "_", f"{of_data}-{split}")
-    if name in (*SPLITS, "train") or not re.fullmatch(r"\w[\w.-]*", name):
-        message = (
-            f"name={name} must be letters, digits, points, dashes and underscores, and not {', '.join(SPLITS)} or "
-            "train, which are the run's own rows; for example name=reviews."
-        )
-        raise SettingError(Fault("name", "type", message))
-    return name
 
 
 if __name__ == "__main__":

@@ -70,12 +70,12 @@ from sentattn.errors import Fault, SettingError, TrainingError
 from sentattn.run import RESULT, Run
 
 if TYPE_CHECKING:
-    from sentattn.prediction.model import LoadedRun
+    from sentattn.trained import TrainedRun
 
 MULTIRUN = ("-m", "--multirun")
 
 
-def fit(overrides: str | Sequence[str] = ()) -> LoadedRun:
+def fit(overrides: str | Sequence[str] = ()) -> TrainedRun:
     """Trains as `python -m sentattn.train` does, and returns the run.
 
     Args:
@@ -87,7 +87,7 @@ def fit(overrides: str | Sequence[str] = ()) -> LoadedRun:
     """
     from sentattn.config.request import read_request
     from sentattn.distributed.ranks import connected
-    from sentattn.prediction.model import LoadedRun
+    from sentattn.trained import TrainedRun
     from sentattn.training.fit import fit_seeds
 
     with connected(rank_info()):
@@ -96,7 +96,7 @@ def fit(overrides: str | Sequence[str] = ()) -> LoadedRun:
             key = "check" if request.check else "seeds"
             raise SettingError(Fault(key, "unsupported", f"sentattn.fit trains one run: leave {key} out."))
         [run] = fit_seeds(request)
-    return LoadedRun(run.path, trust=True)  # its classes are those of this process
+    return TrainedRun(run.path, trust=True)  # its classes are those of this process
 
 
 @command_line.command

@@ -6,10 +6,12 @@ import json
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from refusals import refused
 from tiny import tiny
 
 import sentattn
@@ -27,6 +29,35 @@ def test_the_same_data_gives_the_same_metrics(tiny_run: LoadedRun, tmp_path: Pat
     metrics = json.loads(output.read_text())
     expected = {name: value for name, value in tiny_run.metrics.items() if name.startswith(f"{split}/")}
     assert metrics == pytest.approx(expected, abs=1e-5)
+
+
+def test_from_python_as_from_the_command(
+    tiny_run: LoadedRun, run_copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.csv").write_text("text,label\ngood film,positive\nbad film,negative\nnot bad,positive\n")
+    typed, output = ["data=table", f"data.test={tmp_path / 'other.csv'}"], tmp_path / "metrics.json"
+    metrics = sentattn.load(run_copy).evaluate(typed)
+    printed = capsys.readouterr().out
+    predictions = (run_copy / "predictions-other-test.parquet").read_bytes()
+    assert evaluate.main([str(run_copy), *typed, f"output={output}"]) == 0
+    assert json.loads(output.read_text()) == metrics
+    assert printed.splitlines()[-len(metrics) :] == capsys.readouterr().out.splitlines()[-len(metrics) :]
+    assert (run_copy / "predictions-other-test.parquet").read_bytes() == predictions
+    assert sentattn.load(run_copy).evaluate("data.batch_size=7", split="val", name="again").keys() >= {"val/accuracy"}
+    assert (run_copy / "predictions-again.parquet").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"overrides": ["model=mean"]}, ("model", "unsupported")),
+        ({"split": "train"}, ("split", "range")),
+        ({"name": "val"}, ("name", "type")),
+        ({"overrides": ["data=table", "data.test=none.csv"]}, ("data.test", "not_found")),
+    ],
+)
+def test_faults_in_python(tiny_run: LoadedRun, arguments: dict[str, Any], expected: tuple[str, str]) -> None:
+    assert refused(lambda: sentattn.load(tiny_run.path).evaluate(**arguments)) == [expected]
 
 
 def test_metrics_are_printed(tiny_run: LoadedRun, capsys: pytest.CaptureFixture[str]) -> None:

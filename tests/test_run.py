@@ -10,12 +10,15 @@ import re
 import shlex
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import yaml
@@ -98,36 +101,103 @@ def test_one_text_is_a_list_of_one(tiny_run: LoadedRun) -> None:
     assert one == other
 
 
-class Frame:
-    """A data frame as pandas has it: iterating it gives the names of its columns."""
+class Polars:
+    """What is used of a data frame of polars: iterating it gives its columns, as of no other frame."""
 
-    def __init__(self, **columns: list[object]) -> None:
-        self._columns = columns
-        self.columns = tuple(columns)
+    def __init__(self, columns: dict[str, list[object]]) -> None:
+        self._columns, self.columns = columns, list(columns)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
+    def __iter__(self) -> Iterator[list[object]]:
+        return iter(self._columns.values())
 
-    def __getitem__(self, name: str) -> Iterator[object]:
-        return iter(self._columns[name])
+    def __getitem__(self, name: str) -> list[object]:
+        return self._columns[name]
+
+    def hstack(self, other: Polars) -> Polars:
+        return Polars({**self._columns, **other._columns})
+
+    def to_pydict(self) -> dict[str, list[object]]:
+        return self._columns
 
 
-FRAMES = [Frame, dict, lambda **columns: pa.table(columns)]
+FRAMES: list[Callable[[dict[str, Any]], Any]] = [pd.DataFrame, Polars, dict, pa.table, datasets.Dataset.from_dict]
+
+
+def as_lists(frame: Any) -> dict[str, list[object]]:
+    """Returns the columns of a frame; None is a missing value."""
+    if isinstance(frame, pd.DataFrame):
+        frame = pa.Table.from_pandas(frame, preserve_index=False)
+    if isinstance(frame, datasets.Dataset):
+        return frame.to_dict()
+    return frame if isinstance(frame, dict) else frame.to_pydict()
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-def test_the_column_of_texts_of_a_data_frame_is_predicted(tiny_run: LoadedRun, frame: Callable[..., Any]) -> None:
-    texts = ["good", None, "not bad"]
+def test_a_data_frame_comes_back_with_columns_of_predictions(
+    tiny_run: LoadedRun, frame: Callable[[dict[str, Any]], Any]
+) -> None:
+    good, bad = tiny_run.predict(["good", "not bad"])
     for name, typed in (("text", {}), ("review", {"text": "review"})):
-        found = tiny_run.predict(frame(stars=[1, 2, 3], **{name: texts}), **typed)
-        assert [one.text for one in found] == ["good", "", "not bad"]
-        assert [one.label is None for one in found] == [False, True, False]
+        texts = {"stars": [1, 2, 3, 4], name: ["good", None, "not bad", " "]}
+        source = frame(texts)
+        found = tiny_run.predict(source, **typed)
+        assert isinstance(found, type(source))
+        shares = {
+            f"probability_{label}": [good.probabilities[label], None, bad.probabilities[label], None]
+            for label in tiny_run.classifier.labels
+        }
+        expected = {**texts, "label": [good.label, None, bad.label, None], **shares}
+        assert as_lists(source) == texts
+        columns = as_lists(found)
+        assert list(columns) == list(expected)
+        for column, values in expected.items():
+            assert columns[column] == (pytest.approx(values, abs=1e-6) if column in shares else values)
+
+
+def test_a_data_frame_of_pandas_keeps_index_and_columns(tiny_run: LoadedRun) -> None:
+    values = {0: ["good", None], "label": [1, 2], "predicted_label": [3, 4], "probability_negative": [5, 6]}
+    frame = pd.DataFrame(values, index=[7, 7])
+    found = tiny_run.predict(frame, text=0)  # type: ignore[arg-type]  # pandas may number columns
+    assert found.index.equals(frame.index)
+    assert found[list(frame)].equals(frame)
+    added = ["predicted_predicted_label", "predicted_probability_negative", "probability_positive"]
+    assert list(found) == [*frame, *added]
+    assert found[added].isna().all(axis=1).tolist() == [False, True]
+    assert tiny_run.predict(frame.iloc[1:], text=0)[added[1]].dtype == float
+
+
+def test_a_data_frame_needs_no_pandas(tiny_run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pandas", "polars", "datasets"):
+        monkeypatch.setitem(sys.modules, name, None)  # an import raises
+    assert tiny_run.predict(pa.table({"text": ["good"]})).column_names[1] == "label"
+
+
+def test_arguments_that_a_data_frame_has_no_place_for_are_refused(tiny_run: LoadedRun) -> None:
+    assert refused(lambda: tiny_run.predict({"text": ["good"]}, pairs=True)) == [("pairs", "no_effect")]
+    unknown = type("Unknown", (), {"columns": ["text"], "__getitem__": lambda *_: ["good"]})()
+    assert refused(lambda: tiny_run.predict(unknown)) == [("texts", "unsupported")]
+
+
+def test_attention_as_arrays(tiny_run: LoadedRun) -> None:
+    texts = ["not good at all", None, "good"]
+    found = tiny_run.attention({"review": texts}, text="review")
+    for (tokens, weights), prediction in zip(found, tiny_run.predict(texts), strict=True):
+        assert tokens == prediction.tokens
+        assert (weights.dtype, weights.shape) == (np.float32, (4, len(tokens)))
+        if tokens:
+            np.testing.assert_array_equal(weights, np.array(prediction.attention, dtype=np.float32))
+            np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-6)
+    [(tokens, _)] = tiny_run.attention("good")
+    assert tokens == ["good"]
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-def test_a_data_frame_without_the_column_is_refused(tiny_run: LoadedRun, frame: Callable[..., Any]) -> None:
+def test_a_data_frame_without_the_column_is_refused(
+    tiny_run: LoadedRun, frame: Callable[[dict[str, Any]], Any]
+) -> None:
     for typed in ({}, {"text": "reviews"}):
-        fault = fault_of(lambda typed=typed: tiny_run.predict(frame(review=["good"], stars=[1]), **typed))
+        source = frame({"review": ["good"], "stars": [1]})
+        fault = fault_of(lambda typed=typed, source=source: tiny_run.predict(source, **typed))
         assert (fault.key, fault.kind) == ("text", "missing")
         assert "'review'" in fault.message
         assert "'stars'" in fault.message
@@ -136,7 +206,8 @@ def test_a_data_frame_without_the_column_is_refused(tiny_run: LoadedRun, frame: 
 def test_the_default_column_is_that_of_the_training(tiny_run: LoadedRun) -> None:
     run = LoadedRun(tiny_run.path)
     run.settings = {**tiny_run.settings, "data": {**tiny_run.settings["data"], "text": "review"}}
-    assert [one.text for one in run.predict({"text": ["a"], "review": ["good"]})] == ["good"]
+    [(tokens, _)] = run.attention({"text": ["a"], "review": ["good"]})
+    assert tokens == ["good"]
 
 
 def test_a_series_is_a_list_of_texts(tiny_run: LoadedRun) -> None:

@@ -257,6 +257,8 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     if c.is_typed(VAL_BY) and c.value(VAL_BY) is not None and c.value("data.val") and c.value("data.test"):
         reason = f"data.val={c.value('data.val')} and data.test={c.value('data.test')}, since no rows are set aside"
         yield (VAL_BY,), "no_effect", f"{VAL_BY}={c.value(VAL_BY)} has no effect with {reason}: leave it out."
+    if c.value("data.test_size") == 0 and c.value("test") is True:
+        yield ("data.test_size",), "conflict", "data.test_size=0 leaves no rows to test on: type test=false with it."
     for path in POSITIONS:
         positions, length = c.value(path), c.value(LENGTH)
         follows = positions is None and LENGTH in str(get_path(c.written, path))

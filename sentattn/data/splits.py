@@ -65,8 +65,8 @@ def select(
             has no test rows, for testing.
         train_size: Number of training rows, stratified by class; None for all.
         train_seed: Seed of their selection; None for `split_seed`.
-        test_size: Number or share of the test rows of the source, or of its training rows if it has none. None: its
-            test rows, or else a tenth of its training rows, at most 10,000.
+        test_size: Number or share of the test rows of the source, or of its training rows if it has none, of which 0
+            takes none. None: its test rows, or else a tenth of its training rows, at most 10,000.
         test_seed: Seed of a stratified selection of test rows; None for the last rows.
 
     Raises:
@@ -76,7 +76,7 @@ def select(
     assert val_size is not None or "val" in corpus.splits or not trains, "there are validation rows"
     rows, notes = dict(corpus.splits), list[str]()
     if trains:
-        others = ["val"] * (val_size is not None) + ["test"] * ("test" not in rows)
+        others = ["val"] * (val_size is not None) + ["test"] * ("test" not in rows and test_size != 0)
         if others and len(rows["train"]) < (needed := 2 + len(others)):
             message = f"{len(rows['train'])} rows are too few: {needed} at least, with rows for {' and '.join(others)}."
             raise DataError(Fault("data.train", "missing", message))
@@ -112,6 +112,8 @@ def select(
 def _select_test(corpus: Corpus, splits: Splits, size: float | None, seed: int | None, val_by: By = "row") -> list[str]:
     """Selects test rows from the test rows of the source, or else from its training rows; returns notes."""
     split = "test" if "test" in splits else "train"
+    if split == "train" and size == 0:
+        return []
     rows = splits[split]
     if split == "test" and size is None:
         if seed is not None:

@@ -45,6 +45,11 @@ def test_a_penalty_needs_an_attention_that_learns(own: str) -> None:
     assert kinds([*penalised, "model.attention.score=none"]) == [("loss.penalty", "no_effect")]
 
 
+def test_a_test_needs_rows() -> None:
+    assert kinds(["data=table", "data.test_size=0"]) == [("data.test_size", "conflict")]
+    assert compose(["data=table", "data.test_size=0", "test=false"])["data"]["test_size"] == 0
+
+
 @pytest.mark.parametrize(
     "choices",
     [

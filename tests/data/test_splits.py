@@ -119,6 +119,14 @@ def test_test_size_takes_the_last_rows(corpus_of: Callable[..., Corpus], size: f
     assert numbers(corpus, selection, "test") == list(range(100 - last, 100))
 
 
+def test_no_training_rows_are_set_aside_for_testing(corpus_of: Callable[..., Corpus]) -> None:
+    settings = {"drop_duplicates": False, "val_size": 1, "split_seed": 0, "test_size": 0}
+    corpus = corpus_of(train=MANY[:3])
+    assert {split: len(rows) for split, rows in select(corpus, **settings).rows.items()} == {"train": 2, "val": 1}
+    tested = corpus_of(train=MANY[:3], test=MANY[3:])
+    assert refused(lambda: select(tested, **settings)) == [("data.test_size", "range")]
+
+
 def test_test_seed_draws_stratified_test_rows(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY)
     tested = []

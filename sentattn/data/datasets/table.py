@@ -160,7 +160,7 @@ class Table(TextData):
             for `group` with `data.group`, else `row`.
         split_seed: Seed of the selection of validation rows.
         test_size: Test rows selected from `test`, or without it from `train`, their number or a share below 1; null
-            for all of `test`, or else a tenth of `train`, at most 10,000.
+            for all of `test`, or else a tenth of `train`, at most 10,000. 0 selects none, with `test=false`.
         test_seed: Seed of the selection of test rows.
         settings: Those of `TextData`.
 

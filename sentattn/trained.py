@@ -1,0 +1,95 @@
+"""A trained run in Python: what `sentattn.load` and `sentattn.fit` return."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sentattn.config.compose import override
+from sentattn.data.readers import tables
+from sentattn.errors import Fault, SettingError
+from sentattn.prediction import model
+from sentattn.prediction.model import LoadedRun
+from sentattn.run import SPLITS
+
+
+class TrainedRun(LoadedRun):
+    """A run whose model reads texts, and is evaluated on data."""
+
+    def evaluate(
+        self, overrides: str | Sequence[str] = (), *, split: str = "test", name: str | None = None
+    ) -> dict[str, float]:
+        """Evaluates as `python -m sentattn.evaluate` does: prints the metrics and writes the predictions into the run.
+
+        Args:
+            overrides: Settings of other data with the same labels, such as `["data=table", "data.test=other.csv"]`; by
+                default the run's own data. A string is one of them.
+            split: `test` or `val`.
+            name: Name of the evaluation; None for the data and the split, such as `other-test`.
+
+        Returns:
+            The metrics, such as `metrics["test/accuracy"]`.
+
+        Raises:
+            UserError: With every fault of the settings, or if the data's labels are not the model's.
+        """
+        overrides = [overrides] if isinstance(overrides, str) else list(overrides)
+        if split not in SPLITS:
+            raise SettingError(Fault("split", "range", f"split must be {' or '.join(SPLITS)}, got {split!r}."))
+        settings = override(self.settings, overrides, only=["data"], trust=self.trust)
+        data, trained = settings["data"], self.settings["data"]
+        typed = [word.partition("=")[0] for word in overrides]
+        for key in ("text", "label"):  # a table has the columns of the run's table, save for those that are typed
+            if key in data and key in trained and f"data.{key}" not in typed:
+                data[key] = trained[key]
+        tables.check(data, split=split)
+        name = _evaluation_name(name, data, split)
+
+        from sentattn.metrics import format_value
+        from sentattn.training.evaluate import evaluate_run
+
+        (metrics, probabilities), rows = evaluate_run(self, settings, split)
+        print(f"{self.path} on {data['name']}")
+        for metric, value in metrics.items():
+            print(f"  {metric:<{max(map(len, metrics))}}  {format_value(value)}")
+        try:
+            self.write_predictions({name: (rows, probabilities)})
+            print(f"predictions: {self.predictions(name)}")
+        except OSError as error:  # the run may be another user's
+            print(f"warning: the predictions cannot be written into {self.path}: {error.strerror}.", file=sys.stderr)
+        return metrics
+
+
+def load(path: str | os.PathLike[str], *, trust: bool = False) -> TrainedRun:
+    """Opens a run directory to predict and evaluate with its model; nothing in it is executed.
+
+    Args:
+        path: The run directory, or `latest` for the newest finished run under `outputs/` that is no trial of a sweep.
+        trust: Whether its model may be of classes of your own, whose code is then run.
+
+    Raises:
+        RunError: If there is none at the path.
+    """
+    return TrainedRun(model.load(path, trust=trust).path, trust=trust)
+
+
+def _evaluation_name(typed: str | None, data: Mapping[str, Any], split: str) -> str:
+    """Returns the name of an evaluation, which is a part of a file's name.
+
+    Raises:
+        SettingError: If the one that was typed cannot be.
+    """
+    file = data.get(split) or data.get("train") if data["name"] == "table" else None
+    of_data = Path(file.removesuffix(".gz")).stem if file else data["name"]
+    name = typed or re.sub(r"[^\w.-]", "_", f"{of_data}-{split}")
+    if name in (*SPLITS, "train") or not re.fullmatch(r"\w[\w.-]*", name):
+        message = (
+            f"name={name} must be letters, digits, points, dashes and underscores, and not {', '.join(SPLITS)} or "
+            "train, which are the run's own rows; for example name=reviews."
+        )
+        raise SettingError(Fault("name", "type", message))
+    return name

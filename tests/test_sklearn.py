@@ -1,0 +1,361 @@
+"""The scikit-learn classifier: scikit-learn's own checks and tools, labels, pickles, and faults."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from refusals import assert_refused, refused
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import NotFittedError, SkipTestWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import sentattn
+from sentattn import sklearn
+from sentattn.errors import TrainingError
+from sentattn.sklearn import AttentionClassifier
+
+SMALL = ["model.embedding.size=8", "data.min_count=1", "data.batch_size=10", "optimizer.lr=0.1", "scheduler=constant"]
+NAMES = ["bad", "fine", "good"]
+ROWS = [(f"the film {i % 7} was {NAMES[i % 3]} and {NAMES[i % 3]}", i % 3) for i in range(60)]
+TEXTS, NUMBERS = [text for text, _ in ROWS], [number for _, number in ROWS]
+
+
+def small(*overrides: str, **arguments: Any) -> AttentionClassifier:
+    return AttentionClassifier("mean", overrides=[*SMALL, *overrides], **arguments)
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted() -> AttentionClassifier:
+    return small().fit(TEXTS, [NAMES[number] for number in NUMBERS])
+
+
+class OfNumbers(AttentionClassifier):
+    """Reads each row of a matrix as a text with a word for each number, as the checks pass matrices."""
+
+    def __init__(  # the checks read the defaults from the signature
+        self,
+        model: str = "mean",
+        *,
+        max_epochs: int = 1,
+        overrides: tuple[str, ...] = ("model.embedding.size=4", "data.min_count=1"),
+        random_state: Any = 0,
+        output_dir: str | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            model,
+            max_epochs=max_epochs,
+            overrides=overrides,
+            random_state=random_state,
+            output_dir=output_dir,
+            verbose=verbose,
+        )
+
+    def fit(self, X: Any, y: Any) -> OfNumbers:
+        X, y = validate_data(self, X, y)
+        super().fit(in_words(X), y)
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return super().predict_proba(in_words(validate_data(self, X, reset=False)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.one_d_array, tags.input_tags.two_d_array = False, False, True
+        tags.classifier_tags.poor_score = True  # one epoch over signs
+        return tags
+
+
+def in_words(matrix: Any) -> list[str]:
+    return [" ".join(f"{'minus' if value < 0 else 'plus'}{i}" for i, value in enumerate(row)) for row in matrix]
+
+
+@pytest.mark.slow  # 15 seconds
+@pytest.mark.filterwarnings("ignore:classes with too few rows")
+def test_the_checks_of_scikit_learn_pass() -> None:
+    results = check_estimator(OfNumbers(), on_fail=None, on_skip=None)
+    assert len(results) > 50
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] != "passed"}
+    assert list(failed) == ["check_array_api_input"]  # which runs where SCIPY_ARRAY_API is set
+
+
+def test_the_checks_pass_that_train_nothing() -> None:
+    names = {
+        "check_no_attributes_set_in_init",
+        "check_do_not_raise_errors_in_init_or_set_params",
+        "check_parameters_default_constructible",
+        "check_get_params_invariance",
+        "check_set_params",
+        "check_mixin_order",
+        "check_valid_tag_types",
+        "check_estimators_unfitted",
+        "check_estimators_empty_data_messages",
+    }
+    checks = {check.func.__name__: check for _, check in estimator_checks_generator(OfNumbers())}
+    for name in names:
+        checks[name](OfNumbers())
+
+
+def test_scikit_learn_knows_that_texts_are_no_matrix() -> None:
+    with pytest.warns(SkipTestWarning, match="one_d_array=True, two_d_array=False"):
+        [(_, check)] = estimator_checks_generator(AttentionClassifier())
+    assert check.func.__name__ == "check_estimator_cloneable"
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        ([True, False, True], ("false", "true")),
+        ([10, 9, -1], ("-1", "9", "10")),
+        ([1.0, 2.0, 3.0], ("1", "2", "3")),
+        (["a", " a", "NaN"], ("0", "1", "2")),  # a table would take the first two for one, and the last for missing
+    ],
+    ids=str,
+)
+def test_labels_come_back_as_they_are(labels: list[Any], names: tuple[str, ...]) -> None:
+    y = np.array(labels)[NUMBERS]
+    classifier = small().fit(np.array(TEXTS, dtype=object), pd.Series(y))
+    assert classifier.classes_.tolist() == sorted(set(labels))
+    assert classifier.classes_.dtype in (y.dtype, object)
+    assert classifier.run_.classifier.labels == names
+    predicted = classifier.predict(pd.Series(TEXTS, index=range(60, 0, -1)))
+    assert predicted.tolist() == y.tolist()
+    assert classifier.score(TEXTS, y) == 1
+    shares = classifier.predict_proba(TEXTS)
+    assert shares.shape == (60, len(classifier.classes_))
+    assert (classifier.classes_[shares.argmax(axis=1)] == predicted).all()
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-12)
+
+
+def test_a_text_without_a_word_has_the_shares_of_the_classes() -> None:
+    texts = [*TEXTS, *["a good film"] * 30]
+    classifier = small(max_epochs=1).fit(texts, [*(NAMES[n] for n in NUMBERS), *["good"] * 30])
+    found = classifier.predict_proba(["", None, float("nan"), pd.NA, "!?", "bad"])
+    counts = classifier.run_.classifier.config["class_counts"]
+    np.testing.assert_allclose(found[:4], [[counts[name] / sum(counts.values()) for name in NAMES]] * 4)
+    assert classifier.predict([""]) == ["good"]
+    assert not np.allclose(found[5], found[0])
+
+
+def test_attention_as_arrays(fitted: AttentionClassifier) -> None:
+    (tokens, weights), (empty, none) = fitted.attention(["a good film", ""])
+    assert (tokens, weights.tolist()) == (["a", "good", "film"], [pytest.approx([1 / 3] * 3)])
+    assert (empty, none.shape) == ([], (1, 0))
+
+
+def test_it_trains_as_the_command_on_the_same_rows(tmp_path: Path) -> None:
+    labels = [NAMES[number] for number in NUMBERS]
+    pd.DataFrame({"text": TEXTS, "label": labels}).to_csv(tmp_path / "rows.csv", index=False)
+    typed = ["model=mean", "data=table", f"data.train={tmp_path / 'rows.csv'}", "data.test_size=0", "test=false"]
+    run = sentattn.fit([*typed, *SMALL, "logger=none", "seed=3", "trainer.max_epochs=2", f"output_dir={tmp_path}"])
+    classifier = small(max_epochs=2, random_state=3).fit(TEXTS, labels)
+    assert classifier.run_.metrics == run.metrics
+    expected = [list(one.probabilities.values()) for one in run.predict(TEXTS)]
+    np.testing.assert_allclose(classifier.predict_proba(TEXTS), expected, rtol=1e-6)
+
+
+def test_a_fit_leaves_no_trace(
+    temporary: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SENTATTN_CACHE", str(tmp_path / "cache"))
+    np.random.seed(1)
+    torch.manual_seed(1)
+    filters = list(warnings.filters)
+    classifier = small(max_epochs=1).fit(TEXTS, NUMBERS)
+    assert classifier.run_.path.is_relative_to(temporary)
+    found = np.random.rand(), torch.rand(1).item()
+    np.random.seed(1)
+    torch.manual_seed(1)
+    assert found == (np.random.rand(), torch.rand(1).item())
+    assert warnings.filters == filters
+    classifier.fit(TEXTS, NUMBERS)
+    assert len(list(temporary.iterdir())) == 1  # that of the first training is gone
+    del classifier
+    assert list(temporary.iterdir()) == []
+    assert not (tmp_path / "cache").exists()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_run_is_kept_on_request(temporary: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        classifier = small(max_epochs=1, output_dir=tmp_path / "kept", verbose=True).fit(TEXTS, NUMBERS)
+    assert "epoch 1/1" in capsys.readouterr().out
+    path = classifier.run_.path
+    del classifier
+    assert list(temporary.iterdir()) == []
+    assert len(list((tmp_path / "kept").glob("rows-*.parquet"))) == 1
+    assert sentattn.load(path).evaluate(split="val")["val/accuracy"] == sentattn.load(path).metrics["val/accuracy"]
+
+
+def test_a_pickle_holds_the_model(temporary: Path) -> None:
+    classifier = small(max_epochs=1).fit(TEXTS, NUMBERS)
+    expected, attention = classifier.predict_proba(TEXTS), classifier.attention(TEXTS)
+    stream = io.BytesIO()
+    joblib.dump(classifier, stream)
+    metrics = classifier.run_.metrics
+    del classifier
+    assert list(temporary.iterdir()) == []
+    loaded = joblib.load(stream)
+    np.testing.assert_array_equal(loaded.predict_proba(TEXTS), expected)
+    np.testing.assert_array_equal(loaded.attention(TEXTS)[0].weights, attention[0].weights)
+    assert loaded.run_.metrics == metrics
+    assert loaded.get_params() == small(max_epochs=1).get_params()
+    del loaded
+    assert list(temporary.iterdir()) == []
+    assert joblib.load(_dumped(small())).get_params() == small().get_params()  # not fitted
+
+
+def _dumped(classifier: AttentionClassifier) -> io.BytesIO:
+    stream = io.BytesIO()
+    joblib.dump(classifier, stream)
+    return stream
+
+
+def test_in_the_tools_of_scikit_learn() -> None:
+    assert cross_val_score(small(max_epochs=8), TEXTS, NUMBERS, cv=2).tolist() == [1, 1]
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    pipeline = make_pipeline(lower, small()).fit([text.upper() for text in TEXTS], NUMBERS)
+    assert pipeline.predict(["A GOOD FILM", "a bad film"]).tolist() == [2, 0]
+    calibrated = CalibratedClassifierCV(small(), cv=2).fit(TEXTS, NUMBERS)
+    assert calibrated.predict(TEXTS).tolist() == NUMBERS
+    copied = clone(pipeline[-1])
+    assert copied.get_params() == pipeline[-1].get_params()
+    assert not hasattr(copied, "classes_")
+
+
+@pytest.mark.slow  # two processes import torch
+def test_a_grid_in_two_processes(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(temporary))  # of the processes
+    grid = {"overrides": [SMALL, [*SMALL, "optimizer.lr=0"]], "max_epochs": [1, 4]}
+    search = GridSearchCV(small(), grid, n_jobs=2, cv=2).fit(TEXTS, NUMBERS)
+    assert search.best_params_["overrides"] == SMALL
+    assert search.score(TEXTS, NUMBERS) == 1
+    alone = GridSearchCV(small(), grid, cv=2, refit=False).fit(TEXTS, NUMBERS)
+    np.testing.assert_array_equal(search.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"])
+    assert len([path for path in temporary.iterdir() if path.name.startswith("sentattn-")]) == 1
+
+
+@pytest.mark.slow  # six trainings
+def test_threads_train_one_after_another() -> None:
+    scores = cross_val_score(small(), TEXTS, NUMBERS, cv=3)
+    with joblib.parallel_backend("threading", n_jobs=3):
+        assert cross_val_score(small(), TEXTS, NUMBERS, cv=3).tolist() == scores.tolist()
+
+
+@pytest.mark.parametrize(
+    ("state", "seed"),
+    [(7, 7), (np.int64(7), 7), (np.random.RandomState(5), np.random.RandomState(5).randint(2**31))],
+    ids=["int", "numpy", "generator"],
+)
+def test_random_states(state: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: list[str] = []
+    monkeypatch.setattr(sklearn, "fit", lambda typed: settings.extend(typed) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        small(random_state=state).fit(TEXTS, NUMBERS)
+    assert f"seed={seed}" in settings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (([], []), ("X", "missing")),
+        ((TEXTS, [1] * 60), ("y", "range")),
+        ((TEXTS, None), ("y", "missing")),
+        (("a film", ["good"]), ("X", "type")),
+        ((np.ones((60, 2)), NUMBERS), ("X", "type")),
+        ((pd.DataFrame({"text": TEXTS}), NUMBERS), ("X", "type")),
+        ((list(range(60)), NUMBERS), ("X", "type")),
+        (([["a", "film"]] * 60, NUMBERS), ("text", "type")),
+        ((["\ud800"] * 60, NUMBERS), ("", "damaged")),
+        (([""] * 60, NUMBERS), ("data", "missing")),
+        ((TEXTS[:2], [0, 1]), ("data.train", "missing")),
+    ],
+    ids=str,
+)
+def test_rows_that_cannot_be_trained_on(arguments: tuple[Any, Any], expected: tuple[str, str], temporary: Path) -> None:
+    assert refused(lambda: small().fit(*arguments)) == [expected]
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "y", [NUMBERS[:-1], np.linspace(0, 1, 60), [[0, 1]] * 60, np.array(["a", 1] * 30, dtype=object), [None, "a"] * 30]
+)
+def test_labels_that_scikit_learn_refuses(y: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        small().fit(TEXTS, y)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "expected"),
+    [
+        (AttentionClassifier("meam", max_epochs=0), [("model", "unknown"), ("trainer.max_epochs", "range")]),
+        (small("seed=3"), [("seed", "conflict")]),
+        (small("data=imdb"), [("data", "conflict")]),
+        (small("seeds=3"), [("seeds", "unsupported")]),
+        (AttentionClassifier(overrides="model.hops=3"), [("model.hops", "unknown")]),
+    ],
+    ids=str,
+)
+def test_wrong_settings(classifier: AttentionClassifier, expected: list[tuple[str, str]]) -> None:
+    assert refused(lambda: classifier.fit(TEXTS, NUMBERS)) == expected
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert_refused(lambda: small(output_dir=tmp_path / "file").fit(TEXTS, NUMBERS), "output_dir", "unwritable", "file")
+
+
+def test_before_fit() -> None:
+    for method in ("predict", "predict_proba", "attention"):
+        with pytest.raises(NotFittedError):
+            getattr(small(), method)(TEXTS)
+
+
+def test_prediction_refuses_no_texts(fitted: AttentionClassifier) -> None:
+    assert refused(lambda: fitted.predict([])) == [("X", "missing")]
+    with pytest.raises(TypeError, match="sample_weight"):
+        small().fit(TEXTS, NUMBERS, sample_weight=[1] * 60)
+
+
+def test_warnings_of_a_training_are_warnings() -> None:
+    with pytest.warns(UserWarning, match="classes with too few rows"):
+        small(max_epochs=1).fit([*TEXTS, "an odd film"], [*NUMBERS, 3])
+
+
+def test_a_failed_training_leaves_nothing(temporary: Path) -> None:
+    with pytest.raises(TrainingError):
+        AttentionClassifier("mean", overrides=["optimizer.lr=1e30", "data.min_count=1"]).fit(TEXTS, NUMBERS)
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    monkeypatch.delitem(sys.modules, "sentattn.sklearn")
+    with pytest.raises(ImportError, match=r"sentattn\[sklearn\]"):
+        importlib.import_module("sentattn.sklearn")
+    assert sklearn.AttentionClassifier is AttentionClassifier
