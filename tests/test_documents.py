@@ -11,13 +11,14 @@ import sys
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 import uvicorn
 from tiny import tiny
 
+import sentattn
 from sentattn import train
 from sentattn.__main__ import COMMANDS
 from sentattn.config.compose import compose
@@ -84,9 +85,7 @@ def test_commands_run(page: str, outputs: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
     monkeypatch.setattr(webbrowser, "open", lambda _: True)
     shutil.copytree(outputs, tmp_path / "outputs")
-    rows = "".join(f'"the {word} film {i}",{stars}\n' for i in range(40) for word, stars in [("good", 5), ("bad", 1)])
-    for name in ("reviews.csv", "new_reviews.csv", "other.csv"):
-        (tmp_path / name).write_text(f"review,stars\n{rows}")
+    write_reviews(tmp_path)
     once = {
         tuple(command.words)
         for name, text in GUIDES.items()
@@ -171,16 +170,48 @@ def test_a_wrong_setting_of_it_is_refused(learned_query: list[str], setting: str
 
 def test_the_example_in_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    code = block("python.md", "python", "sentattn.fit(")
+    code = block("python.md", "python", "data=demo")
     small = ", ".join(repr(setting) for setting in tiny() if not setting.startswith("logger"))
     names: dict[str, object] = {}
     exec(code.replace('"logger=none"', f'"logger=none", {small}'), names)  # the document's lines
     assert torch.is_tensor(torch.tensor(names["prediction"].attention))  # type: ignore[attr-defined]
 
 
-def test_names_on_the_python_page_exist() -> None:
+@pytest.fixture
+def reviews(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of reviews that the examples read, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    write_reviews(tmp_path)
+
+
+def write_reviews(folder: Path) -> None:
+    rows = "".join(f'"the {word} film {i}",{stars}\n' for i in range(40) for word, stars in [("good", 5), ("bad", 1)])
+    for name in ("reviews.csv", "new_reviews.csv", "other.csv"):
+        (folder / name).write_text(f"review,stars\n{rows}")
+
+
+def test_data_frames_in_python(reviews: None, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ", ".join(repr(setting) for setting in tiny("trainer.max_epochs=1") if not setting.startswith("logger"))
+    names: dict[str, Any] = {"sentattn": sentattn}
+    exec(block("python.md", "python", "read_csv").replace('"logger=none"', f'"logger=none", {small}'), names)
+    assert list(names["frame"]) == ["review", "stars", "label", "probability_1", "probability_5"]
+    assert names["metrics"].keys() >= {"test/accuracy"}
+
+
+@pytest.mark.slow  # twelve trainings
+def test_the_examples_for_scikit_learn_run(reviews: None, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    for containing in ("joblib.dump", "GridSearchCV("):
+        exec(block("sklearn.md", "python", containing).replace(", n_jobs=2", ""), names)
+    assert names["search"].best_score_ >= 0.5
+    assert names["pipeline"].predict(names["texts"]).shape == names["calibrated"].predict(names["texts"]).shape == (80,)
+    assert Path("classifier.joblib").stat().st_size > 0
+
+
+@pytest.mark.parametrize("page", ["python.md", "sklearn.md"])
+def test_names_on_pages_of_the_interface_exist(page: str) -> None:
     for name, members in re.findall(
-        r"^::: ([\w.]+)\n(?:.*\n)*?(?: +members: \[(.*)\]\n|\n)", PAGES["python.md"] + "\n", flags=re.MULTILINE
+        r"^::: ([\w.]+)\n(?:.*\n)*?(?: +members: \[(.*)\]\n|\n)", PAGES[page] + "\n", flags=re.MULTILINE
     ):
         module, _, attribute = name.rpartition(".")
         shown = getattr(importlib.import_module(module), attribute)

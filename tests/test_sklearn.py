@@ -251,8 +251,8 @@ def test_in_the_tools_of_scikit_learn() -> None:
 @pytest.mark.slow  # two processes import torch
 def test_a_grid_in_two_processes(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(temporary))  # of the processes
-    grid = {"overrides": [SMALL, [*SMALL, "optimizer.lr=0"]], "max_epochs": [1, 4]}
-    search = GridSearchCV(small(), grid, n_jobs=2, cv=2).fit(TEXTS, NUMBERS)
+    grid = {"overrides": [SMALL, [*SMALL, "data.max_length=2"]], "max_epochs": [1, 4]}
+    search = GridSearchCV(small(), grid, n_jobs=2, cv=2, error_score="raise").fit(TEXTS, NUMBERS)
     assert search.best_params_["overrides"] == SMALL
     assert search.score(TEXTS, NUMBERS) == 1
     alone = GridSearchCV(small(), grid, cv=2, refit=False).fit(TEXTS, NUMBERS)

@@ -1,4 +1,4 @@
-"""Data frames: of pandas, polars and pyarrow, data sets of Hugging Face, dictionaries of columns. Imports none of them."""
+"""Data frames of pandas, polars, pyarrow and Hugging Face, and dictionaries of columns; imports none of them."""
 
 from __future__ import annotations
 
