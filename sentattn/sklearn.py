@@ -7,9 +7,8 @@ import io
 import sys
 import threading
 import warnings
-import weakref
 from collections.abc import Sequence
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from numbers import Integral, Number
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,9 +30,8 @@ from sentattn.data.readers.tables import label_name, require_unicode
 from sentattn.errors import DataError, Fault
 from sentattn.prediction.model import as_texts
 from sentattn.prediction.prediction import TokenWeights
-from sentattn.run import MODEL, replacing, writing
+from sentattn.run import replacing, writing
 from sentattn.train import fit
-from sentattn.trained import TrainedRun
 
 SHARED_CACHE = {"data.cache_dir", "data.vectors", "experiment", "from"}
 """Settings with which there is no temporary cache, since they name one or need its downloads."""
@@ -45,21 +43,21 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Trains as `python -m sentattn.train` does, on texts and labels in memory, and tests on no rows.
 
     A tenth of the rows is set aside for validation, and the best epoch by it is kept. A text without a word is not
-    trained on; its probabilities are the shares of the classes in the training rows. A pickle holds the trained model;
-    loading a pickle can run any code, so load only your own.
+    trained on; its probabilities are the shares of the classes in the training rows. A pickle holds the trained model,
+    save for a frozen pretrained encoder. Loading a pickle can run any code, so load only your own.
 
     Args:
         model: A variant, such as `structured` or `mean`; `python -m sentattn.list models` shows them.
         max_epochs: Passes over the training rows.
         overrides: Other settings of a training, such as `["model.attention.hops=8", "data.max_length=200"]`.
         random_state: Seed of the weights and of the order of the rows.
-        output_dir: Folder where the run and a table of its rows are kept; None for a temporary one, which lives as
-            long as the estimator, as does its cache of tokenized texts.
+        output_dir: Folder where the run and a table of its rows are kept; None keeps no file.
         verbose: Whether to print the progress.
 
     Attributes:
         classes_: The labels, sorted, with the type that they have in `y`.
-        run_: The run, as `sentattn.fit` returns it, such as `run_.metrics` and `run_.explain(text)`.
+        metrics_: Metrics of the best epoch, such as `metrics_["val/accuracy"]`.
+        classifier_: The model with its tokenizer; a notebook shows `classifier_.explain(text)` as a shaded text.
     """
 
     def __init__(
@@ -104,12 +102,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings = [f"model={self.model}", f"trainer.max_epochs={self.max_epochs}", f"seed={seed}", "data=table"]
         settings += ["data.test_size=0", "test=false", *(["logger=none"] if "logger" not in typed else [])]
         printed = io.StringIO()
-        with ExitStack() as stack:
-            folder = Path(self.output_dir or stack.enter_context(TemporaryDirectory(prefix="sentattn-")))
+        with TemporaryDirectory(prefix="sentattn-") as temporary:
+            folder = Path(self.output_dir or temporary)
             names_C = np.array(_names(encoder.classes_), dtype=object)
             settings += [f"output_dir={folder}", f"data.train={_write(folder, texts, names_C[labels_N].tolist())}"]
             if not self.output_dir and not typed & SHARED_CACHE:
-                settings.append(f"data.cache_dir={folder / 'cache'}")
+                settings.append(f"data.cache_dir={temporary}/cache")
             with (
                 _TRAINING,
                 isolate_rng(),
@@ -118,11 +116,10 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 redirect_stderr(sys.stderr if self.verbose else printed),
             ):
                 run = fit([*settings, *overrides])
-            weakref.finalize(run, stack.pop_all().close)
+                self.classes_, self.metrics_, self.classifier_ = encoder.classes_, run.metrics, run.classifier
         for line in printed.getvalue().splitlines():
             if line.startswith("warning: "):
                 warnings.warn(line.removeprefix("warning: "), stacklevel=2)
-        self.classes_, self.run_ = encoder.classes_, run
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -134,41 +131,21 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Returns the probability of each class for each of N texts, (N, C), in the order of `classes_`."""
         check_is_fitted(self)
-        names, classifier = _names(self.classes_), self.run_.classifier
-        rows = [one.probabilities or classifier.config["class_counts"] for one in classifier.stream(_texts(X))]
+        names, counts = _names(self.classes_), self.classifier_.config["class_counts"]
+        rows = [one.probabilities or counts for one in self.classifier_.stream(_texts(X))]
         shares_NC: NDArray[np.float64] = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
         shares_NC /= shares_NC.sum(axis=1, keepdims=True)
         return shares_NC
 
     def attention(self, X: Any) -> list[TokenWeights]:
-        """Returns for each text its L tokens and their weights, (R, L), as `sentattn.fit(...).attention` does."""
+        """Returns for each text its L tokens and their weights, (R, L) with a row for each of R hops."""
         check_is_fitted(self)
-        return self.run_.attention(_texts(X))
+        return self.classifier_.attention(_texts(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, True, False
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickles the files of the run in place of its path."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        if run := state.pop("run_", None):
-            paths = [path for path in (*run.path.glob("*"), *run.path.glob(f"{MODEL}/*")) if path.is_file()]
-            state["files"] = {str(path.relative_to(run.path)): path.read_bytes() for path in paths}
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        files = state.pop("files", {})
-        super().__setstate__(state)
-        if files:
-            folder = TemporaryDirectory(prefix="sentattn-")
-            for name, content in files.items():
-                path = Path(folder.name, name)
-                path.parent.mkdir(exist_ok=True)
-                path.write_bytes(content)
-            self.run_ = TrainedRun(Path(folder.name), trust=True)
-            weakref.finalize(self.run_, folder.cleanup)
 
 
 def _texts(X: Any) -> list[str]:

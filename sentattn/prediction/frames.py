@@ -11,12 +11,9 @@ from sentattn.errors import DataError, Fault, SettingError
 
 
 def read_texts(source: Any, *, text: str | None, default: str) -> tuple[Iterable[object], list[str] | None]:
-    """Returns the texts of a source, and the names of its columns if it is a data frame.
+    """Returns the texts of one text, a list, a series or a data frame, and the names of the columns of the last.
 
-    Args:
-        source: One text, a list or series of texts, or a data frame.
-        text: The data frame's column of texts; None for the default.
-        default: Its name where none is typed.
+    `text` is the data frame's column of texts; None for the default.
 
     Raises:
         DataError: If the data frame does not have one such column.

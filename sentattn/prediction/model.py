@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -104,6 +104,17 @@ class Classifier:
         """
         return Predictions(self.stream(as_texts(texts), batch_size=batch_size, pairs=pairs))
 
+    def attention(self, texts: Iterable[object], *, batch_size: int = 64) -> list[TokenWeights]:
+        """Returns for each text its L tokens and their weights, a float32 array (R, L) with a row for each of R hops.
+
+        Texts differ in length, so this is a list: `for tokens, weights in attention(texts)`.
+        """
+        hops = self.model.attention.hops
+        return [
+            TokenWeights(one.tokens, np.array(one.attention, dtype=np.float32).reshape(hops, len(one.tokens)))
+            for one in self.stream(as_texts(texts), batch_size=batch_size)
+        ]
+
     def explain(self, text: str, *, pairs: bool = True) -> Prediction:
         """Predicts one text, with token-to-token weights where the model has them.
 
@@ -192,14 +203,6 @@ class LoadedRun(Run):
         """The trained model with its tokenizer and labels; a `RunError` if the run has none."""
         return Classifier.load(self.path / MODEL, trust=self.trust)
 
-    @overload
-    def predict(
-        self, texts: str | Sequence[str | None], *, batch_size: int = 64, pairs: bool = False
-    ) -> Predictions: ...
-
-    @overload
-    def predict(self, texts: Any, *, text: str | None = None, batch_size: int = 64, pairs: bool = False) -> Any: ...
-
     def predict(self, texts: Any, *, text: str | None = None, batch_size: int = 64, pairs: bool = False) -> Any:
         """Predicts texts: a data frame in, a data frame out; else labels, probabilities, tokens and attention.
 
@@ -238,18 +241,9 @@ class LoadedRun(Run):
         return with_columns(texts, {name: [row[i] for row in rows] for i, name in enumerate(added)})
 
     def attention(self, texts: Any, *, text: str | None = None, batch_size: int = 64) -> list[TokenWeights]:
-        """Returns the attention to each text as arrays; the arguments are those of `predict`.
-
-        Returns:
-            For each text its L tokens and their weights, float32 (R, L) with a row for each of R hops. Texts differ in
-            length, so this is a list: `for tokens, weights in run.attention(texts)`.
-        """
+        """Returns the attention to each text as arrays; see `Classifier.attention`. The arguments are `predict`'s."""
         values, _ = self._texts(texts, text)
-        hops = self.classifier.model.attention.hops
-        return [
-            TokenWeights(one.tokens, np.array(one.attention, dtype=np.float32).reshape(hops, len(one.tokens)))
-            for one in self.classifier.stream(as_texts(values), batch_size=batch_size)
-        ]
+        return self.classifier.attention(values, batch_size=batch_size)
 
     def _texts(self, source: Any, text: str | None) -> tuple[Iterable[object], list[str] | None]:
         """Returns the texts of a source, and its columns if it is a data frame."""
