@@ -28,7 +28,7 @@ except ImportError as error:
 
 from sentattn.data.readers.tables import label_name, require_unicode
 from sentattn.errors import DataError, Fault
-from sentattn.prediction.model import as_texts
+from sentattn.prediction.model import Classifier, as_texts
 from sentattn.prediction.prediction import TokenWeights
 from sentattn.run import replacing, writing
 from sentattn.train import fit
@@ -83,8 +83,6 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             ValueError: If there is no row or one class, the lengths differ, or the settings are wrong.
         """
-        from pytorch_lightning.utilities.seed import isolate_rng
-
         if y is None:
             raise DataError(Fault("y", "missing", "AttentionClassifier requires y to be passed, but y is None."))
         texts = _texts(X)
@@ -95,6 +93,15 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(encoder.classes_) < 2:
             message = f"y must hold two classes or more, got one class, {encoder.classes_.tolist()[0]!r}."
             raise DataError(Fault("y", "range", message))
+        names_C = np.array(_names(encoder.classes_), dtype=object)
+        self.classifier_, self.metrics_ = self._train(texts, names_C[labels_N].tolist())
+        self.classes_ = encoder.classes_
+        return self
+
+    def _train(self, texts: Sequence[str], names: Sequence[str]) -> tuple[Classifier, dict[str, float]]:
+        """Trains on texts and the names of their classes; returns the model and the metrics of its best epoch."""
+        from pytorch_lightning.utilities.seed import isolate_rng
+
         overrides = [self.overrides] if isinstance(self.overrides, str) else [*self.overrides]
         typed = {word.partition("=")[0] for word in overrides}
         seed = self.random_state
@@ -104,8 +111,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         printed = io.StringIO()
         with TemporaryDirectory(prefix="sentattn-") as temporary:
             folder = Path(self.output_dir or temporary)
-            names_C = np.array(_names(encoder.classes_), dtype=object)
-            settings += [f"output_dir={folder}", f"data.train={_write(folder, texts, names_C[labels_N].tolist())}"]
+            settings += [f"output_dir={folder}", f"data.train={_write(folder, texts, names)}"]
             if not self.output_dir and not typed & SHARED_CACHE:
                 settings.append(f"data.cache_dir={temporary}/cache")
             with (
@@ -116,11 +122,11 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 redirect_stderr(sys.stderr if self.verbose else printed),
             ):
                 run = fit([*settings, *overrides])
-                self.classes_, self.metrics_, self.classifier_ = encoder.classes_, run.metrics, run.classifier
+                trained = run.classifier, run.metrics
         for line in printed.getvalue().splitlines():
             if line.startswith("warning: "):
-                warnings.warn(line.removeprefix("warning: "), stacklevel=2)
-        return self
+                warnings.warn(line.removeprefix("warning: "), stacklevel=3)
+        return trained
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Returns the class of each of N texts, (N,)."""
