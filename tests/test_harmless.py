@@ -121,7 +121,8 @@ def test_pickles_in_a_run_directory_are_not_unpickled(harmful: Harmful, run_copy
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "labels.json", "config.json"])
 def test_an_exported_folder_is_data(name: str, harmful: Harmful, tmp_path: Path) -> None:
-    from sentattn.export.onnx_folder import FILES, require_replaceable
+    from sentattn.export.folder import require_replaceable
+    from sentattn.export.onnx_folder import CONFIG, FILES
     from sentattn.export.predict import Model
 
     tokenizer = Tokenizer(WordLevel({"a": 0}, unk_token="a")).to_str()
@@ -134,8 +135,8 @@ def test_an_exported_folder_is_data(name: str, harmful: Harmful, tmp_path: Path)
         with pytest.raises(Exception):  # noqa: B017, PT011 - the libraries' errors have no common class
             Model(tmp_path)
         if name == "config.json":
-            assert refused(lambda: require_replaceable(tmp_path)) == [("output", "conflict")]
+            assert refused(lambda: require_replaceable(tmp_path, FILES, CONFIG)) == [("output", "conflict")]
         else:
-            require_replaceable(tmp_path)
+            require_replaceable(tmp_path, FILES, CONFIG)
     finally:
         sys.path.remove(str(tmp_path))

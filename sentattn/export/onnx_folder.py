@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import shutil
-import tempfile
 import textwrap
 import warnings
 from collections.abc import Iterator
@@ -24,14 +23,12 @@ from torch.onnx.ops import symbolic
 from sentattn.data.pieces import PieceTokenizer
 from sentattn.data.tokenizer import PAD_ID, UNKNOWN_ID, spacy_version
 from sentattn.errors import Fault, RunError, first_line
+from sentattn.export.folder import VERSION_KEY, replacement, require_replaceable
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.model import Classifier
-from sentattn.run import writing
 
 GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT = "model.onnx", "tokenizer.json", "labels.json", "config.json", "predict.py"
 FILES = (GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT)
-VERSION_KEY = "sentattn"
-"""Key of `config.json` that identifies an export: the version that wrote it."""
 OPSET = 18
 """The oldest version that torch's exporter writes without conversion, for the widest choice of runtimes."""
 TRACED_BATCH, TRACED_LENGTH = 2, 3
@@ -46,7 +43,7 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
     Returns what `verify` returns; a `RunError` if the folder holds other files, the model cannot be exported, or the
     outputs of the graph differ.
     """
-    require_replaceable(folder)
+    require_replaceable(folder, FILES, CONFIG)
     text, model, labels = classifier.config["text"], classifier.model, list(classifier.labels)
     tokenizer = classifier.tokenizer
     pieces = tokenizer if isinstance(tokenizer, PieceTokenizer) else None
@@ -98,41 +95,6 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
             (new / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         shutil.copyfile(Path(__file__).with_name(SCRIPT), new / SCRIPT)
     return difference, shapes
-
-
-def require_replaceable(folder: Path) -> None:
-    """Refuses a file, and a folder that holds anything but an earlier export, with a `RunError` that names it."""
-    if folder.exists() and not folder.is_dir():
-        raise RunError(Fault("output", "conflict", f"output={folder} is a file; name a folder."))
-    # Programs that import predict.py write __pycache__.
-    names = sorted(file.name for file in folder.glob("*") if file.name != "__pycache__")
-    others = [name for name in names if name not in FILES]
-    try:
-        is_export = VERSION_KEY in json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
-        is_export = False
-    if names and (others or not is_export):
-        message = f"output={folder} must be an earlier export or a new folder, got one with {(others or names)[0]}."
-        raise RunError(Fault("output", "conflict", message))
-
-
-@contextmanager
-def replacement(folder: Path) -> Iterator[Path]:
-    """Yields a temporary folder that replaces `folder` at the end, or is removed after an error."""
-    target = folder.resolve()
-    with writing(folder, "output"):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as temporary:
-            new, old = Path(temporary, "new"), Path(temporary, "old")
-            new.mkdir()
-            yield new
-            if target.exists():
-                target.rename(old)
-            try:
-                new.rename(target)
-            finally:
-                if old.exists() and not target.exists():
-                    old.rename(target)
 
 
 def write_graph(model: TextClassifier, path: Path, *, max_length: int | None, ids_V: Tensor | None = None) -> None:

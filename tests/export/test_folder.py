@@ -8,7 +8,9 @@ import torch
 from untrained_runs import MAX_LENGTH, WORDS
 
 from sentattn.errors import RunError
-from sentattn.export.onnx_folder import replacement, require_replaceable, verify
+from sentattn.export import folder as folders
+from sentattn.export.folder import replacement
+from sentattn.export.onnx_folder import CONFIG, FILES, verify
 from sentattn.prediction.model import LoadedRun
 
 NAMES = ("config.json", "model.onnx")
@@ -23,6 +25,10 @@ def keys(error: RunError) -> list[tuple[str, str]]:
 def fill(folder: Path, content: str) -> None:
     (folder / "config.json").write_text(json.dumps({"sentattn": "0"}))
     (folder / "model.onnx").write_text(content)
+
+
+def require_replaceable(folder: Path) -> None:
+    folders.require_replaceable(folder, FILES, CONFIG)
 
 
 def write(folder: Path, content: str) -> None:
