@@ -14,7 +14,7 @@ COMMANDS = {
     "sweep": "search settings on all GPUs or cores, and resume where it stopped",
     "evaluate": "test a saved run, on its own or on other data",
     "predict": "label, probabilities and attention of a text or a file",
-    "export": "write a trained model as ONNX, to run without torch",
+    "export": "write a trained model as ONNX, or for the Hugging Face Hub",
     "compare": "leaderboard of finished runs, with intervals and tests",
     "explore": "attention of several models in the browser, on any text",
     "sync": "upload runs that were trained offline to Weights & Biases",

@@ -2,7 +2,7 @@
 
 usage: python -m sentattn.evaluate run=DIR [split=test] [name=NAME] [output=FILE.json] [data=NAME] [data.KEY=VALUE ...]
 
-  run      run directory, or `latest`; it may also stand without a key
+  run      run directory, `latest`, or hf://USER/NAME on the Hugging Face Hub; it may also stand without a key
   split    test (default) or val
   name     what the evaluation is called; by default the data and the split, such as imdb-test, and of a table its file
            and the split, such as reviews-test
@@ -12,7 +12,8 @@ usage: python -m sentattn.evaluate run=DIR [split=test] [name=NAME] [output=FILE
   trust    trust=true loads a run with classes of your own: it can run any code that the run names
 
 The texts are read with the vocabulary and the length that the run was trained with. The predictions are written into
-the run directory; `python -m sentattn.compare FOLDER split=NAME` compares the runs that were evaluated under a name.
+the run directory, unless it is on the Hub; `python -m sentattn.compare FOLDER split=NAME` compares the runs that were
+evaluated under a name.
 
 Examples:
   python -m sentattn.evaluate run=latest

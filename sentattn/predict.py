@@ -3,7 +3,7 @@
 usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FILE] [format=json]
        python -m sentattn.predict run=DIR input=FILE [output=FILE] [plot=FILE] [format=json]
 
-  run         run directory, or `latest`; it may also be typed without a key
+  run         run directory, `latest`, or hf://USER/NAME on the Hugging Face Hub; it may also be typed without a key
   text        a text, taken as it was typed
   input       file of texts: .txt (one a line) or a table, .csv, .tsv, .jsonl or .parquet; `-` reads lines of text
               from the standard input

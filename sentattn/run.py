@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shlex
 import tempfile
@@ -18,7 +19,7 @@ import yaml
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
-from sentattn.errors import Fault, RunError
+from sentattn.errors import Fault, RunError, first_line, require_packages
 
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
@@ -34,6 +35,11 @@ SPLITS = ("val", "test")
 """Splits that a training evaluates."""
 MODEL, CHECKPOINTS, LAST, LOCK = "model", "checkpoints", "last.ckpt", ".lock"
 OUTPUTS, SWEEPS, LATEST = Path("outputs"), "sweeps", "latest"
+HUB = "hf://"
+"""What the name of a run on the Hugging Face Hub begins with."""
+HUB_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*", re.ASCII)
+HUB_FILES = (CONFIG, RESULT, *(f"{MODEL}/*.{ending}" for ending in ("yaml", "json", "safetensors")))
+"""Files that are downloaded of such a run: data alone."""
 TRIALS, CONFIRMED, REPORT = "trials.parquet", "confirm.json", "report.html"
 """Files of a study: its trials, the runs that confirm its best setting, and the page about both."""
 HOLDER = ".pid"
@@ -92,6 +98,13 @@ class Run:
         if not isinstance(content, dict):
             raise RunError(Fault(name, "damaged", f"{self.path / name} is damaged: it holds no keys and values."))
         return content
+
+    @property
+    def is_on_hub(self) -> bool:
+        """Whether it is in the cache of the Hugging Face Hub, into which nothing is written."""
+        from huggingface_hub.constants import HF_HUB_CACHE
+
+        return Path(HF_HUB_CACHE).resolve() in self.path.resolve().parents
 
     @property
     def is_trial(self) -> bool:
@@ -153,17 +166,52 @@ def load(path: str | os.PathLike[str]) -> Run:
     """Finds a run directory; nothing in it is executed.
 
     Args:
-        path: The run directory, or `latest` for the newest finished run under `outputs/` that is no trial of a sweep.
+        path: The run directory, `latest` for the newest finished run under `outputs/` that is no trial of a sweep, or
+            `hf://USER/NAME` for one on the Hugging Face Hub, with `@` and a branch, tag or commit if not the newest.
 
     Raises:
-        RunError: If there is none at the path.
+        RunError: If there is none at the path, or the Hub cannot be reached.
     """
-    path = _latest() if os.fspath(path) == LATEST else Path(path)
+    if (name := os.fspath(path)).startswith(HUB):
+        return Run(_download(name))
+    path = _latest() if name == LATEST else Path(path)
     if not (path / CONFIG).is_file():
         reason = f"it has no {CONFIG}" if path.is_dir() else "it is a file" if path.exists() else "it does not exist"
         message = f"{path} is no run directory: {reason}. `python -m sentattn.list runs` shows the runs."
         raise RunError(Fault("run", "not_found", message))
     return Run(path)
+
+
+def require_hub_name(key: str, name: str) -> None:
+    """Refuses with a `RunError` what is no name of a repository on the Hugging Face Hub, such as `user/name`."""
+    if not HUB_NAME.fullmatch(name):
+        message = f"{key}={name} must be the name of a repository on the Hugging Face Hub, such as USER/NAME."
+        raise RunError(Fault(key, "type", message))
+
+
+def _download(address: str) -> Path:
+    """Returns the folder of a run on the Hub, in the Hub's cache; only data is downloaded, and no code."""
+    name, _, revision = address.removeprefix(HUB).partition("@")
+    require_hub_name("run", name)
+    require_packages("run", address, ["huggingface_hub"], "sentattn[hub]")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(name, revision=revision or None, allow_patterns=list(HUB_FILES)))
+    except LocalEntryNotFoundError as error:
+        message = f"{address} is not in the cache, and the Hugging Face Hub cannot be reached: load it with a network."
+        raise RunError(Fault("run", "network", message)) from error
+    except Exception as error:  # the Hub, its transport and its storage have no common class of errors
+        message = (
+            f"{address} cannot be read from the Hugging Face Hub ({type(error).__name__}: {first_line(error)}). Check "
+            "the name; a private repository needs a token: type hf auth login, or set HF_TOKEN."
+        )
+        raise RunError(Fault("run", "not_found", message)) from error
+    if not (folder / CONFIG).is_file():
+        message = f"{address} is no model of sentattn: it has no {CONFIG}."
+        raise RunError(Fault("run", "not_found", message))
+    return folder
 
 
 def _latest() -> Path:

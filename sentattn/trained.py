@@ -56,6 +56,9 @@ class TrainedRun(LoadedRun):
         print(f"{self.path} on {data['name']}")
         for metric, value in metrics.items():
             print(f"  {metric:<{max(map(len, metrics))}}  {format_value(value)}")
+        if self.is_on_hub:
+            print("predictions: not kept, since the run is in the cache of the Hugging Face Hub")
+            return metrics
         try:
             self.write_predictions({name: (rows, probabilities)})
             print(f"predictions: {self.predictions(name)}")
@@ -68,11 +71,12 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> TrainedRun:
     """Opens a run directory to predict and evaluate with its model; nothing in it is executed.
 
     Args:
-        path: The run directory, or `latest` for the newest finished run under `outputs/` that is no trial of a sweep.
+        path: The run directory, `latest` for the newest finished run under `outputs/` that is no trial of a sweep, or
+            `hf://USER/NAME` for one on the Hugging Face Hub, with `@` and a branch, tag or commit if not the newest.
         trust: Whether its model may be of classes of your own, whose code is then run.
 
     Raises:
-        RunError: If there is none at the path.
+        RunError: If there is none at the path, or the Hub cannot be reached.
     """
     return TrainedRun(model.load(path, trust=trust).path, trust=trust)
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 WEIGHTS, CONFIG, TOKENIZER, LABELS = "model.safetensors", "config.yaml", "tokenizer.json", "labels.json"
 ENCODER = "encoder"
-"""Key of the hash of a pretrained encoder in the settings that are saved with a model."""
+"""Key of the hash of a pretrained encoder in the settings that are saved with a model, and the folder of its files
+next to them, if it has one."""
 TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
 """Settings of the data that determine how a text is tokenized; they are saved with the model."""
 
@@ -82,6 +83,8 @@ class Classifier:
             text = config["text"]
             tokenizer = load_tokenizer(folder, text)
             node = check_targets({"model": config["model"]}, Choices.of(), trust=trust)["model"]
+            if (folder / ENCODER).is_dir():
+                node["embedding"] |= {"name": str(folder / ENCODER), "revision": None}
             ids = {"num_embeddings": len(tokenizer), "num_special": tokenizer.num_special}
             model = build_model(node, **ids, classes=len(labels))
             require_encoder(model, config, folder)
@@ -258,11 +261,12 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> LoadedRun:
     """Opens a run directory to predict with its model; nothing in it is executed.
 
     Args:
-        path: The run directory, or `latest` for the newest finished run under `outputs/` that is no trial of a sweep.
+        path: The run directory, `latest` for the newest finished run under `outputs/` that is no trial of a sweep, or
+            `hf://USER/NAME` for one on the Hugging Face Hub, with `@` and a branch, tag or commit if not the newest.
         trust: Whether its model may be of classes of your own, whose code is then run.
 
     Raises:
-        RunError: If there is none at the path.
+        RunError: If there is none at the path, or the Hub cannot be reached.
     """
     return LoadedRun(runs.load(path).path, trust=trust)
 

@@ -33,4 +33,4 @@ def mean(exported: Callable[..., LoadedRun]) -> LoadedRun:
 @pytest.fixture
 def folder(mean: LoadedRun) -> Path:
     """Its export."""
-    return mean.path / export.FOLDER
+    return mean.path / export.ONNX

@@ -63,7 +63,7 @@ def without_torch(folder: Path, *arguments: str) -> subprocess.CompletedProcess[
 
 def assert_same(run: LoadedRun) -> None:
     """Asserts that the export predicts what the run predicts, for texts of several lengths at once."""
-    folder = run.path / export.FOLDER
+    folder = run.path / export.ONNX
     assert (folder / "predict.py").read_bytes() == Path(script.__file__).read_bytes()
     predictions = script.Model(folder).predict(TEXTS)
     for prediction, expected in zip(predictions, run.predict(TEXTS), strict=True):
