@@ -22,7 +22,10 @@ SECONDS_BETWEEN_NOTES = 0.5
 WIDTH = 80
 """Columns of a terminal that every table fits."""
 LATEX_SPECIAL = str.maketrans(
-    {character: f"\\{character}" for character in "&%$#_{}"} | {"±": r"$\pm$", "~": r"$\sim$", "|": "$|$"}
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {character: f"${character}$" for character in "|<>"}
+    | {"±": r"$\pm$", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"[": "{[}", "*": "{*}"}  # after the end of a row these would be its options
 )
 Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
 
@@ -75,9 +78,20 @@ def table_in_format(cells: Sequence[Sequence[str]], style: Literal["markdown", "
         header, *rows = cells
         rule = ["---", *["---:"] * (len(header) - 1)]
         return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
-    top, *body = [" & ".join(cell.translate(LATEX_SPECIAL) for cell in row) + r" \\" for row in cells]
+    top, *body = [" & ".join(map(_in_latex, row)) + r" \\" for row in cells]
     start, end = rf"\begin{{tabular}}{{l{'r' * (len(cells[0]) - 1)}}}", r"\end{tabular}"
-    return [start, r"\toprule", top, r"\midrule", *body, r"\bottomrule", end]
+    return [start, r"\toprule", top.replace(r"\_", " "), r"\midrule", *body, r"\bottomrule", end]
+
+
+def latex_float(tabular: Sequence[str], caption: str, label: str | None = None) -> list[str]:
+    """Returns lines of LaTeX as a table with a caption, which is plain text, and a label to refer to."""
+    named = [rf"\label{{{label}}}"] if label else []
+    return [r"\begin{table}", r"\centering", rf"\caption{{{_in_latex(caption)}}}", *named, *tabular, r"\end{table}"]
+
+
+def _in_latex(text: str) -> str:
+    """Returns plain text on one line of LaTeX."""
+    return " ".join(text.split()).translate(LATEX_SPECIAL)
 
 
 def format_count(number: float) -> str:

@@ -1,10 +1,16 @@
-"""Progress: a line every few seconds in a log, a bar on a terminal; a note is made only when it is shown."""
+"""Progress: a line every few seconds in a log, a bar on a terminal; a note is made only when it is shown.
+
+Tables in LaTeX: every text is text.
+"""
 
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from sentattn import console
@@ -59,3 +65,45 @@ def test_progress_may_be_switched_off(clock: Clock, capsys: pytest.CaptureFixtur
         for clock.now in (0.0, 100.0):
             shown("reading", 1, 2, lambda: pytest.fail("a note that nobody sees"))
     assert capsys.readouterr().err == ""
+
+
+COMMANDS = {
+    r"\textbackslash{}": "\\",
+    r"\textasciitilde{}": "~",
+    r"\textasciicircum{}": "^",
+    r"$\pm$": "±",
+    "$|$": "|",
+    "$<$": "<",
+    "$>$": ">",
+    "{[}": "[",
+    "{*}": "*",
+} | {f"\\{character}": character for character in "&%$#_{}"}
+TOKEN = re.compile("|".join(map(re.escape, COMMANDS)) + "|.")
+
+
+def read_latex(text: str) -> str:
+    """Returns the text that LaTeX sets; fails where it would read a special character as a command."""
+    tokens = TOKEN.findall(text)
+    assert not {*tokens} & {*"\\&%$#_{}~^"}, text
+    return "".join(COMMANDS.get(token, token) for token in tokens)
+
+
+SPECIAL = st.text(
+    st.sampled_from("\\&%$#_{}~^|<>[]*± ab") | st.characters(categories=["L", "N", "P", "S"]), max_size=12
+)
+
+
+@given(st.lists(st.tuples(SPECIAL, SPECIAL), min_size=2, max_size=4), SPECIAL)
+def test_a_latex_table_has_every_text_as_it_is(cells: list[tuple[str, str]], caption: str) -> None:
+    lines = console.latex_float(console.table_in_format(cells, "latex"), caption, "tab:a")
+    assert lines[:2] == [r"\begin{table}", r"\centering"]
+    assert lines[3:6] == [r"\label{tab:a}", r"\begin{tabular}{lr}", r"\toprule"]
+    assert (lines[7], lines[-3:]) == (r"\midrule", [r"\bottomrule", r"\end{tabular}", r"\end{table}"])
+    assert read_latex(lines[2].removeprefix(r"\caption{").removesuffix("}")) == one_line(caption)
+    for row, line in zip(cells[1:], lines[8:-3], strict=True):
+        found = [read_latex(cell) for cell in line.removesuffix(r" \\").split(" & ")]
+        assert found == [one_line(cell) for cell in row]
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -3,7 +3,7 @@
 usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
                                   [pairs=declared] [plan=FILE.yaml] [write_plan=true]
                                   [reference=tfidf,nbsvm,...] [insight=true] [format=table] [output=FILE]
-                                  [report=FILE] [to=wandb]
+                                  [columns=NAME,...] [report=FILE] [figure=FILE] [to=wandb]
 
   FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
               Trials of sweeps are left out unless their own directories are given
@@ -26,9 +26,15 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
               sample. Kept with each run, so the next call is fast
   output_dir  folder for the runs of references; default outputs
   format      table (default), markdown, csv or latex
+  columns     columns of the leaderboard, such as accuracy,f1_macro,train_seconds; default all, in a terminal a few
+  caption     caption of format=latex, as plain text, which makes the tabular a table; label is its label
   output      file for the leaderboard; with format=csv the tests are written next to it, as NAME-tests.csv
   report      file for a page with charts, the numbers behind them, and texts on which settings disagree; of a single
               run directory it is written into it, as report.html
+  figure      .pdf, .svg or .png file for a figure of a paper, one column wide and legible in grey, of the settings with
+              three seeds or more. panels chooses some of pairs (differences of the pairs of the plan, or of the
+              declared ones, with intervals and verdicts), cost (accuracy against training time) and labels (against
+              data.train_size); default all that there are
 
 A verdict needs three seeds of each setting, except where all its trainings are equal, as those of references are.
 
@@ -36,6 +42,8 @@ Examples:
   python -m sentattn.compare outputs
   python -m sentattn.compare outputs/imdb where=data.max_length=600 pairs=all
   python -m sentattn.compare outputs/imdb format=markdown output=leaderboard.md report=report.html
+  python -m sentattn.compare outputs/imdb format=latex columns=accuracy,train_seconds caption="Test accuracy on IMDB"
+  python -m sentattn.compare outputs/imdb figure=pairs.pdf panels=pairs
   python -m sentattn.compare outputs/imdb plan=plan.yaml write_plan=true
   python -m sentattn.compare outputs/imdb to=wandb
 """
@@ -52,7 +60,9 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn.config import command_line
 from sentattn.config.types import Tree
+from sentattn.console import latex_float
 from sentattn.errors import Fault, RunError, SettingError, require_packages
+from sentattn.rendering import PICTURES, require_format
 from sentattn.run import CONFIG, REPORT, SPLITS, TRIALS, Run, write_atomically, writing
 
 if TYPE_CHECKING:
@@ -61,7 +71,9 @@ if TYPE_CHECKING:
 PAGES = (".html", ".htm")
 COMMA = re.compile(r",(?![^\[\]]*\])")
 """Outside the brackets of a list."""
-REFERENCES = ("tfidf", "nbsvm", "fasttext", "probe")
+WORDS = {"reference": ("tfidf", "nbsvm", "fasttext", "probe"), "panels": ("pairs", "cost", "labels")}
+"""Legal words of options that take several."""
+LABEL = re.compile(r"[A-Za-z0-9:._+-]+")
 OPTIONS: dict[str, tuple[str, Any]] = {
     "split": ("str", None),
     "where": ("str", ""),
@@ -73,8 +85,13 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "insight": ('bool | Count | Literal["all"]', False),
     "output_dir": ("str", "outputs"),
     "format": ('Literal["table", "markdown", "csv", "latex"]', "table"),
+    "columns": ("str", ""),
+    "caption": ("str", None),
+    "label": ("str", None),
     "output": ("str", None),
     "report": ("str", None),
+    "figure": ("str", None),
+    "panels": ("str", ""),
     "to": ('Literal["wandb"]', None),
 }
 """Type and default of each option."""
@@ -109,10 +126,12 @@ def _read_options(arguments: Sequence[str]) -> Tree:
     """Returns the options with defaults; with a plan, the split and the margin are the plan's."""
     typed = command_line.raw_arguments(arguments, {key: kind for key, (kind, _) in OPTIONS.items()}, "runs")
     options = {key: default for key, (_, default) in OPTIONS.items()} | typed
-    for key in ("where", "reference"):
+    for key in ("where", "columns", *WORDS):
         options[key] = [text for text in COMMA.split(options[key]) if text]
     if faults := list(_faults(options)):
         raise SettingError(*faults)
+    if options["figure"]:
+        require_format(Path(options["figure"]), "figure", PICTURES)
     if options["plan"] and not options["write_plan"]:
         from sentattn.compare.plan import read_plan
 
@@ -131,14 +150,24 @@ def _faults(options: Tree) -> Iterator[Fault]:
     """Yields the errors of options that have a legal type."""
     if not options["runs"]:
         yield Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs.")
-    for name in options["reference"]:
-        if name not in REFERENCES:
-            yield Fault("reference", "unknown", f"reference must be some of {', '.join(REFERENCES)}, got {name}.")
+    for key, legal in WORDS.items():
+        for name in options[key]:
+            if name not in legal:
+                yield Fault(key, "unknown", f"{key} must be some of {', '.join(legal)}, got {name}.")
     for text in options["where"]:
         if "=" not in text:
             yield Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {text}.")
     if options["report"] and (file := Path(options["report"])).suffix.lower() not in PAGES:
         yield Fault("report", "unsupported", f"A report is an HTML page: type report={file.with_suffix(PAGES[0])}.")
+    for key, needs, has_it in (
+        ("panels", "figure=FILE", options["figure"]),
+        ("caption", "format=latex", options["format"] == "latex"),
+        ("label", "caption=TEXT", options["caption"]),
+    ):
+        if options[key] and not has_it:
+            yield Fault(key, "no_effect", f"{key} has no effect without {needs}.")
+    if options["label"] and not LABEL.fullmatch(options["label"]):
+        yield Fault("label", "type", f"label takes letters, digits and any of :._+-, got {options['label']}.")
     if options["write_plan"] and not options["plan"]:
         yield Fault("plan", "missing", "write_plan=true needs a file to write: plan=FILE.yaml.")
     if options["to"] and options["split"] not in (None, *SPLITS):
@@ -162,6 +191,11 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
         from sentattn.compare.plan import apply
 
         comparisons = [apply(options["plan"], comparisons)]
+    for key in ("figure", "label"):
+        if options[key] and len(comparisons) > 1:
+            found = "; ".join(f"{one.data}, {one.counts}" for one in comparisons)
+            message = f"{key}={options[key]} is of runs with the same rows, not of {found}: choose by folder or where=."
+            raise RunError(Fault(key, "conflict", message))
     margin, explore, rows = options["margin"], options["pairs"] == "all", options["insight"]
     comparisons = [replace(comparison, margin=margin, explore=explore) for comparison in comparisons]
     if rows:
@@ -190,7 +224,10 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     if len(comparisons) > 1:
         print("These runs have different rows; each table below is about runs with the same rows.\n")
     style, texts = options["format"], []
-    boards = ["\n".join(board_lines(comparison, style)) for comparison in comparisons]
+    tables = [board_lines(comparison, style, options["columns"]) for comparison in comparisons]
+    if options["caption"]:
+        tables = [latex_float(lines, options["caption"], options["label"]) for lines in tables]
+    boards = ["\n".join(lines) for lines in tables]
     for number, comparison in enumerate(comparisons):
         if comparison.insights:
             from sentattn.compare.insight import lines
@@ -212,6 +249,11 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
         for warning in write_report(Path(report), comparisons):
             print(f"warning: {warning}", file=sys.stderr)
         print(f"\nreport: {report}")
+    if options["figure"]:
+        from sentattn.compare.figure import write_figure
+
+        write_figure(comparisons[0], Path(options["figure"]), options["panels"])
+        print(f"\nfigure: {options['figure']}")
     if options["to"]:
         print()
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.runs import NOT_READ, EvaluatedRun, Setting, group_by_setting
 from sentattn.config.schema import BETTER
 from sentattn.console import Format, csv_lines, format_count, table_in_format, table_lines, wrap
-from sentattn.errors import UserError
+from sentattn.errors import Fault, SettingError, UserError
 from sentattn.metrics import MAJORITY
 from sentattn.run import SPLITS, Run
 
@@ -29,18 +30,37 @@ NEWEST = 20
 """Runs that the leaderboard after a training is about."""
 
 
-def board_lines(comparison: Comparison, style: Format = "table") -> list[str]:
-    """Returns the leaderboard as lines; in the terminal, with a heading and remarks about the runs."""
+def board_lines(comparison: Comparison, style: Format = "table", columns: Sequence[str] = ()) -> list[str]:
+    """Returns the leaderboard as lines, with some columns or all; in the terminal, with remarks about the runs.
+
+    By default the terminal has a few columns. A `SettingError` if there is no column of a name.
+    """
     if style == "csv":
-        return csv_lines(_values(comparison))
+        return csv_lines(_choose(_values(comparison), columns))
+    chosen = _choose(cells(comparison), columns)
     if style != "table":
-        return table_in_format(cells(comparison), style)
+        return table_in_format(chosen, style)
     settings = comparison.leaderboard
     title = f"{comparison.data}, split {comparison.split}: {comparison.counts}. Means over seeds with 95% intervals."
     if len({run.fingerprint for setting in settings for run in setting.runs} - {None}) > 1:
         title += " Not all settings were trained on the same rows."
     remarks = [line for note in notes(settings) for line in wrap(note, "", "  ")]
-    return [*wrap(title), "", *_terminal_lines(settings, majority=comparison.majority), *remarks]
+    lines = _terminal_lines(settings, majority=comparison.majority)
+    if columns:
+        width = sum(max(map(len, column)) + 2 for column in zip(*chosen, strict=True))
+        lines = table_lines(chosen, align="<" + ">" * len(columns), wrap=0, width=width)
+    return [*wrap(title), "", *lines, *remarks]
+
+
+def _choose(rows: list[list[Any]], columns: Sequence[str]) -> list[list[Any]]:
+    """Returns the first column of rows, and those that are named, with the ends of their intervals."""
+    heading = [name.replace(" ", "_") for name in rows[0]]
+    if unknown := [name for name in columns if name not in heading]:
+        message = f"columns must be some of {', '.join(heading[1:])}, got {', '.join(unknown)}."
+        raise SettingError(Fault("columns", "unknown", message))
+    names = [f"{name}{end}" for name in columns for end in ("", "_low", "_high")]
+    places = [0, *(heading.index(name) for name in names if name in heading)] if columns else range(len(heading))
+    return [[row[place] for place in places] for row in rows]
 
 
 def message_lines(comparison: Comparison) -> list[str]:

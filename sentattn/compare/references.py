@@ -181,6 +181,7 @@ def _fit(source: Source, comparison: Comparison, folder: Path) -> list[Path]:
             "seed": seed,
             "settings": settings,
             "deterministic": reference.seeds == 1,
+            "rows": {split: len(rows_N) for split, rows_N in labels.items()},
             "metrics": metrics,
             "parameters": {"total": parameters + source.parameters},
             "seconds": {"train": seconds, "total": seconds},

@@ -214,10 +214,10 @@ def _notes(runs: Sequence[EvaluatedRun], trained: Mapping[int, Sequence[Evaluate
     return notes
 
 
-def names(settings: Sequence[Node]) -> list[str]:
+def names(settings: Sequence[Node], without: Sequence[str] = ()) -> list[str]:
     """Returns the label of each setting, with the values in which settings of a label differ; references with all."""
     labels = list(map(label, settings))
-    flat = list(map(rest, settings))
+    flat = [rest(one, without) for one in settings]
     result = []
     for name, values in zip(labels, flat, strict=True):
         others = [other for other_name, other in zip(labels, flat, strict=True) if other_name == name]

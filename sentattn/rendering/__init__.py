@@ -34,10 +34,9 @@ def save(predictions: Sequence[Prediction], path: Path) -> str:
     return "" if ending == PAGE else png.font_note(predictions)
 
 
-def require_format(path: Path) -> None:
-    """Refuses a file that is neither a page nor a picture with a `UserError` that has the closest ending."""
-    endings = (PAGE, *PICTURES)
+def require_format(path: Path, key: str = "plot", endings: Sequence[str] = (PAGE, *PICTURES)) -> None:
+    """Refuses a file of another format with a `UserError` that has the closest ending."""
     if (ending := path.suffix.lower()) not in endings:
         close = suggestion(ending, endings) if ending else ""
-        message = f"plot={path} must end in {', '.join(endings[:-1])} or {endings[-1]}.{close}"
-        raise UserError(Fault("plot", "unsupported", message))
+        message = f"{key}={path} must end in {', '.join(endings[:-1])} or {endings[-1]}.{close}"
+        raise UserError(Fault(key, "unsupported", message))

@@ -8,7 +8,7 @@ import math
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -59,10 +59,17 @@ FALLBACKS = (
 
 def picture(predictions: Sequence[Prediction], form: str = "png") -> bytes:
     """Returns the heat maps of texts, one below the other, as the bytes of a `png`, `pdf` or `svg` file."""
+    return to_bytes(functools.partial(draw, predictions), form)
+
+
+def to_bytes(drawing: Callable[[], Figure], form: str, dpi: int = DPI) -> bytes:
+    """Draws the bytes of a file; a PDF has TrueType fonts, since publishers refuse those of type 3."""
+    import matplotlib as mpl
+
     buffer = io.BytesIO()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), mpl.rc_context({"pdf.fonttype": 42}):
         warnings.filterwarnings("ignore", message="Glyph")  # `font_note` reports missing glyphs
-        draw(predictions).savefig(buffer, format=form, dpi=DPI)
+        drawing().savefig(buffer, format=form, dpi=dpi)
     return buffer.getvalue()
 
 
@@ -95,7 +102,8 @@ def font_note(predictions: Sequence[Prediction]) -> str:
 
 
 @functools.cache
-def _families() -> list[str]:
+def families() -> list[str]:
+    """Returns the fonts that are tried for a character, in this order."""
     from matplotlib.font_manager import fontManager
 
     installed = fontManager.get_font_names()
@@ -107,13 +115,13 @@ def _drawable() -> frozenset[int]:
     """Returns the code points for which an installed font has a glyph."""
     from matplotlib.font_manager import findfont, get_font
 
-    return frozenset(code for name in _families() for code in get_font(findfont(name)).get_charmap())
+    return frozenset(code for name in families() for code in get_font(findfont(name)).get_charmap())
 
 
 def _font(size: float, weight: str = "normal") -> FontProperties:
     from matplotlib.font_manager import FontProperties
 
-    return FontProperties(family=_families(), size=size, weight=weight)
+    return FontProperties(family=families(), size=size, weight=weight)
 
 
 class Word(NamedTuple):

@@ -195,6 +195,7 @@ def evaluate_best(
             run.write_predictions({split: (data.split(split), values) for split, values in probabilities.items()})
             classifier.save(run.path / MODEL)
         result = result_of(recorder, evaluations)
+        result["rows"] = {split: len(data.split(split)) for split in ("train", *splits)}
         result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
         result["latency_ms"] = latency_ms(module.model, data, evaluator.device)
         if logger is not None:

@@ -9,6 +9,7 @@ import pytest
 from run_folders import make_run
 
 from sentattn.compare.__main__ import main
+from sentattn.errors import UserError
 
 
 @pytest.fixture
@@ -52,6 +53,58 @@ def test_tables_for_papers(folder: Path, style: str, start: str, tmp_path: Path)
     assert text.startswith(start)
     assert text.count("structured") == 1
     assert r"lstm\_mean" in text if style == "latex" else "lstm_mean" in text
+
+
+@pytest.mark.parametrize("style", ["table", "markdown", "csv", "latex"])
+def test_columns_are_chosen_by_name(folder: Path, style: str, tmp_path: Path) -> None:
+    file = tmp_path / "board"
+    assert main([str(folder), f"format={style}", "columns=train_seconds,log_loss", f"output={file}"]) == 0
+    separator = {"table": None, "markdown": " | ", "csv": ",", "latex": " & "}[style]
+    [row] = [line.split(separator) for line in file.read_text().splitlines() if "structured" in line]
+    assert float(row[1].strip()) == 11
+    assert 0 < float(row[2].split()[0].rstrip("\\")) < 1
+    assert len(row) == {"table": 4, "markdown": 3, "csv": 5, "latex": 3}[style]  # an interval is a word or two ends
+
+
+def test_a_caption_makes_a_table_with_a_label(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "table.tex"
+    typed = ["format=latex", "columns=accuracy", "caption=100% of {it}", "label=tab:imdb-1"]
+    assert main([str(folder), *typed, f"output={file}"]) == 0
+    lines = file.read_text().splitlines()
+    assert lines[0] == r"\begin{table}"
+    assert lines[-1] == r"\end{table}"
+    assert {r"\caption{100\% of \{it\}}", r"\label{tab:imdb-1}"} <= set(lines)
+
+
+@pytest.mark.parametrize(
+    ("typed", "key", "kind"),
+    [
+        (["columns=accuracy,speed"], "columns", "unknown"),
+        (["figure=a.pdf", "panels=pairs,forest"], "panels", "unknown"),
+        (["figure=a.jpg"], "figure", "unsupported"),
+        (["panels=pairs"], "panels", "no_effect"),
+        (["caption=Results"], "caption", "no_effect"),
+        (["label=tab:a", "format=latex"], "label", "no_effect"),
+        (["label=a}b", "caption=Results", "format=latex"], "label", "type"),
+        (["figure=a.pdf", "panels=labels"], "figure", "missing"),
+    ],
+)
+def test_bad_options_of_tables_and_figures(
+    folder: Path, typed: list[str], key: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(UserError) as caught:
+        main.__wrapped__([".", *typed])  # type: ignore[attr-defined]
+    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [(key, kind)]
+    assert not list(folder.glob("a.*"))
+
+
+@pytest.mark.parametrize("option", ["figure=a.pdf", "label=a"])
+def test_a_figure_and_a_label_are_of_one_table(folder: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(3):
+        make_run(folder, "model=cnn", seed=seed, rows=300)
+    assert main([str(folder), option, "format=latex", "caption=A"]) == 2
+    assert not capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

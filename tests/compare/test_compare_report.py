@@ -26,11 +26,13 @@ from sentattn.compare.report.charts import (
     apart,
     confusion_charts,
     cost_charts,
-    hop_chart,
+    curve_chart,
     learning_charts,
     log_ticks,
+    ticks_at,
 )
 from sentattn.compare.report.page import Part, Section, page, part
+from sentattn.compare.report.summaries import hop_curves
 from sentattn.console import Table
 from sentattn.prediction.prediction import Prediction
 from sentattn.rendering.html import empty_figure
@@ -234,16 +236,28 @@ def test_hops_of_two_groups_of_settings(tmp_path: Path) -> None:
         for hops in (1, 3):
             make_run(tmp_path, f"model/embedding={embedding}", f"model.attention.hops={hops}", accuracy=0.6 + hops / 10)
     ranked = compare(tmp_path).leaderboard
-    [chart] = hop_chart(ranked)
-    accuracies = {setting.name: setting.metrics["accuracy"].value for setting in ranked}
+    [chart] = curve_chart(hop_curves(ranked), "hops")
+    accuracies = {hops: [s.metrics["accuracy"].value for s in ranked if f"hops={hops}" in s.name] for hops in (1, 3)}
+    first, second = chart.figure.data
+    assert tuple(first.x) == tuple(second.x) == (1, 3)
+    assert [sorted(pair) for pair in zip(first.y, second.y, strict=True)] == [sorted(accuracies[n]) for n in (1, 3)]
     assert chart.table is not None
-    names = [[text.partition(": ")[0] for text in trace.customdata] for trace in chart.figure.data]
-    drawn = [dict(zip(of, trace.y, strict=True)) for of, trace in zip(names, chart.figure.data, strict=True)]
-    assert [len(one) for one in drawn] == [2, 2]
-    assert drawn[0] | drawn[1] == pytest.approx(accuracies)
-    assert {name: value for name, _, value, _ in chart.table.rows} == {
-        name: f"{100 * value:.2f}%" for name, value in accuracies.items()
-    }
+    assert sorted(value for _, n, value, _ in chart.table.rows if n == "3") == sorted(
+        f"{100 * value:.2f}%" for value in accuracies[3]
+    )
+    assert len({name for name, *_ in chart.table.rows}) == 2
+
+
+def test_a_page_has_accuracy_against_labels_where_settings_differ_in_them_alone(tmp_path: Path) -> None:
+    for size in (100, 1000):
+        make_run(tmp_path, "model=mean", f"data.train_size={size}", accuracy=0.6 + size / 10000)
+    headings = {section.heading: section.charts for section in part(compare(tmp_path)).sections}
+    [chart] = headings["Accuracy against labels"]
+    [curve] = chart.figure.data
+    assert tuple(curve.x) == (100, 1000)
+    assert chart.figure.layout.xaxis.type == "log"
+    make_run(tmp_path / "other", "model=mean")
+    assert "Accuracy against labels" not in {section.heading for section in part(compare(tmp_path / "other")).sections}
 
 
 def test_every_mark_of_accuracy_against_cost_has_its_interval(tmp_path: Path) -> None:
@@ -283,6 +297,19 @@ def test_ticks_of_a_log_range_are_few_and_round(low: float, high: float, expecte
     assert log_ticks(low, high) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([250, 4000, 1000], [250, 1000, 4000]),
+        ([900, 1000, 5000], [1000, 2000, 5000]),  # two labels would touch
+        ([2**n for n in range(8)], [1, 10, 100]),
+        ([7], [7]),
+    ],
+)
+def test_a_few_values_are_the_ticks_themselves(values: list[float], expected: list[float]) -> None:
+    assert ticks_at(values) == pytest.approx(expected)
+
+
 def test_texts_of_the_ticks_of_a_log_axis_differ(tmp_path: Path) -> None:
     for hops, total in ((1, 150), (2, 9000), (3, 40000)):
         make_run(tmp_path, "model=structured", f"model.attention.hops={hops}", parameters={"total": total})
@@ -296,6 +323,16 @@ def test_an_axis_of_accuracies_spans_five_points_at_least(low: float, high: floa
     assert start < low
     assert high + 0.001 < end
     assert end - start >= 0.05 - 1e-12
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(1e-3, 0.1)), min_size=1, max_size=10))
+def test_labels_of_different_heights_stay_between_two_ends(labels: list[tuple[float, float]]) -> None:
+    values, gaps = (np.array(column) for column in zip(*labels, strict=True))
+    found = apart(values, gaps, 0, 1)
+    order = np.argsort(values, kind="stable")
+    assert (np.diff(found[order]) >= (gaps[order][1:] + gaps[order][:-1]) / 2 - 1e-9).all()
+    assert (found - gaps / 2 >= -1e-9).all()
+    assert (found + gaps / 2 <= 1 + 1e-9).all()
 
 
 @given(st.lists(st.floats(0, 1), max_size=12), st.floats(1e-3, 0.3))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +23,8 @@ from sentattn.compare.report.summaries import (
     confusion,
     disagreements,
     examples,
-    hop_groups,
-    hops,
+    hop_curves,
+    label_curves,
     learning_curve,
     pareto,
     reliability,
@@ -80,15 +82,54 @@ def test_a_learning_curve_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     assert learning_curve(tmp_path) == [{"epoch": 1, "val/accuracy": 0.5}]
 
 
-def test_settings_that_differ_in_hops_alone_are_a_group() -> None:
-    def with_settings(*overrides: str) -> Setting:
-        return make_setting([[[1.0, 0]]], [0], settings=compose([*overrides, "logger=none"]))
+def trained_with(*overrides: str, correct: Any = ((1, 0, 1, 1),), **result: Any) -> Setting:
+    """A setting whose seeds predict rows of class 0 correctly where a cell is 1."""
+    probabilities = np.where(np.array(correct)[..., None] == 1, [0.9, 0.1], [0.2, 0.8])
+    settings = compose([*overrides, "logger=none"])
+    made = make_setting(probabilities, np.zeros(len(correct[0]), int), overrides[0], settings=settings)
+    return replace(made, runs=[replace(run, result=result) for run in made.runs])
 
-    many, few, one = (with_settings("model=structured", f"model.attention.hops={n}") for n in (8, 2, 1))
-    other = with_settings("model=structured", "model.attention.hops=4", "optimizer.lr=0.01")
-    [group] = hop_groups([many, other, few, with_settings("model=mean"), one])
-    assert [hops(one) for one in group] == [1, 2, 8]
-    assert hop_groups([few, other]) == []
+
+def test_settings_that_differ_in_hops_alone_are_a_curve() -> None:
+    many, few, one = (trained_with("model=structured", f"model.attention.hops={n}") for n in (8, 2, 1))
+    other = trained_with("model=structured", "model.attention.hops=4", "optimizer.lr=0.01")
+    [curve] = hop_curves([many, other, few, trained_with("model=mean"), one])
+    assert (curve.name, curve.x) == ("structured", [1, 2, 8])
+    assert hop_curves([few, other]) == []
+
+
+def test_settings_that_differ_in_training_rows_alone_are_a_curve() -> None:
+    def model(name: str, size: str, *others: str, rows: int | None = None) -> Setting:
+        return trained_with(f"model={name}", f"data.train_size={size}", *others, rows={"train": rows})
+
+    settings = [model("mean", "1000"), model("mean", "null", rows=22500), model("cnn", "null"), model("cnn", "50")]
+    settings += [model("mean", "100"), model("mean", "500", "optimizer.lr=0.01"), model("mean", "null", "seed=1")]
+    [curve] = label_curves(settings)
+    assert (curve.name, curve.x) == ("mean", [100, 1000, 22500])
+
+
+def test_of_several_draws_the_means_over_seeds_are_the_repeats() -> None:
+    random = np.random.default_rng(0)
+    draws = [(random.random((2, 400)) < share).astype(int) for share in (0.6, 0.7, 0.65)]
+    settings = [
+        trained_with("model=mean", "data.train_size=100", f"data.train_seed={n}", correct=draw)
+        for n, draw in enumerate(draws)
+    ]
+    seeds = (random.random((3, 400)) < 0.8).astype(int)
+    large = trained_with("model=mean", "data.train_size=200", correct=seeds)
+    [curve] = label_curves([*settings, large])
+    means = [draw.mean() for draw in draws]
+    rows = np.concatenate([np.mean([draw.mean(axis=0) for draw in draws], axis=0), [1, 1, 0, 0]])
+    of_rows = stats.t.ppf(0.975, 403 - 2) * (rows.var(ddof=1) / 402) ** 0.5
+    of_draws = stats.t.ppf(0.975, 2) * (np.var(means, ddof=1) / 3) ** 0.5
+    half, centre = np.hypot(of_rows, of_draws), rows.mean()
+    (value, interval), (other, of_seeds) = curve.accuracies
+    assert curve.x == [100, 200]
+    assert value == pytest.approx(np.mean(means))
+    assert interval == pytest.approx((centre - half, centre + half), rel=2e-4)
+    assert (other, of_seeds) == (pytest.approx(seeds.mean()), large.interval())
+    [two] = label_curves([*settings[:2], large])
+    assert two.accuracies[0][1] is None
 
 
 def setting(correct_SN: np.ndarray, *, groups: np.ndarray | None = None, deterministic: bool = False) -> Setting:

@@ -66,6 +66,12 @@ def test_the_darkest_cell_is_where_the_largest_weight_is() -> None:
     assert columns[below_the_scale].max() < 2 * DPI
 
 
+def test_a_pdf_has_the_fonts_that_publishers_accept() -> None:
+    content = picture([example(SENTENCE, peaked(10, at=0))], "pdf")
+    assert b"/FontFile2" in content
+    assert b"/Type3" not in content
+
+
 def test_each_hop_adds_a_row() -> None:
     rows = peaked(10, at=0), peaked(10, at=1)
     one, two = draw([example(SENTENCE, rows[0])]), draw([example(SENTENCE, *rows)])

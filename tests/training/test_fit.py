@@ -23,6 +23,7 @@ from sentattn.training.fit import fit as train
 
 RESULT_KEYS = {
     "majority",
+    "rows",
     "settings",
     "format",
     "status",
@@ -239,6 +240,7 @@ def test_the_majority_is_printed_next_to_the_accuracy(tmp_path: Path, capsys: py
     small = ["model=mean", "model.embedding.size=4", "logger=none", "trainer.max_epochs=1", "trainer.accelerator=cpu"]
     # Almost no step: the constant of the head decides.
     run = fit([*columns, *small, "optimizer.lr=1e-9", f"output_dir={tmp_path / 'outputs'}"])
+    assert run.result["rows"] == {"train": 162, "val": 18, "test": 20}  # a tenth each time
     assert run.result["majority"] == {"val": pytest.approx(0.75, abs=0.05), "test": pytest.approx(0.75, abs=0.05)}
     [line] = [line for line in capsys.readouterr().out.splitlines() if MAJORITY in line]
     assert [float(word) for word in line.split()[-2:]] == pytest.approx(list(run.result["majority"].values()), abs=1e-4)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,11 +13,10 @@ from numpy.typing import ArrayLike
 from sentattn.compare.insight import CURVES as FAITHFULNESS
 from sentattn.compare.insight import RANKINGS, Insight, rounded
 from sentattn.compare.report.summaries import (
+    Curve,
     accuracy_on,
     class_values,
     confusion,
-    hop_groups,
-    hops,
     learning_curve,
     pareto,
     reliability,
@@ -211,6 +210,13 @@ def log_ticks(low: float, high: float) -> list[float]:
     return coarse[:: math.ceil(len(coarse) / MAX_LOG_TICKS)] if len(coarse) > 2 else fine or [low, high]
 
 
+def ticks_at(values: Iterable[float]) -> list[float]:
+    """Returns values as ticks of a log axis if they are few and apart, else round numbers."""
+    ticks = sorted(set(values))
+    is_apart = all(large > 1.5 * small for small, large in pairwise(ticks))
+    return ticks if is_apart and len(ticks) <= MAX_LOG_TICKS else log_ticks(ticks[0], ticks[-1])
+
+
 def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
     """Metrics of the validation rows by epoch, a line for each run."""
     runs = [(rank, run) for rank, setting in enumerate(settings[:MAX_DRAWN]) for run in setting.runs]
@@ -251,31 +257,39 @@ def _label_ends(figure: go.Figure, ends: Mapping[int, Sequence[float]]) -> None:
         figure.add_annotation(x=1, xref="x domain", y=y, text=str(rank + 1), showarrow=False, xanchor="left", font=font)
 
 
-def apart(values: ArrayLike, gap: float) -> Floats:
-    """Returns positions in the order of the values and at least a gap apart, with the least sum of squared shifts."""
+def apart(values: ArrayLike, gaps: ArrayLike, low: float = -math.inf, high: float = math.inf) -> Floats:
+    """Returns positions in the order of the values, within two ends, with the least sum of squared shifts.
+
+    Neighbours are at least the mean of their gaps apart.
+    """
     from scipy.optimize import isotonic_regression
 
     order = np.argsort(values, kind="stable")
-    steps = gap * np.arange(len(order))
+    gaps_by_value = np.broadcast_to(gaps, order.shape)[order]
+    steps = np.cumsum(gaps_by_value) - gaps_by_value / 2
     positions = np.empty(len(order))
-    positions[order] = isotonic_regression(np.asarray(values)[order] - steps).x + steps
+    starts = isotonic_regression(np.asarray(values)[order] - steps).x
+    positions[order] = np.clip(starts, low, high - gaps_by_value.sum()) + steps
     return positions
 
 
-def hop_chart(settings: Sequence[Setting]) -> list[Chart]:
-    """The accuracy by the number of hops, where settings differ in it alone."""
-    groups = hop_groups(settings)[:MAX_DRAWN]
-    if not groups:
+def curve_chart(curves: Sequence[Curve], title: str, *, is_log: bool = False) -> list[Chart]:
+    """The accuracy by a number, where settings differ in it alone."""
+    if not curves:
         return []
-    figure = empty_figure(320, top=12, xaxis_title="hops", yaxis_title="accuracy", showlegend=False)
-    for number, group in enumerate(groups):
-        add_accuracies(figure, number, "hops", [(setting.name, hops(setting)) for setting in group], _accuracies(group))
-    drawn = [setting for group in groups for setting in group]
-    accuracies = _accuracies(drawn)
-    figure.update_xaxes(tickvals=sorted({hops(setting) for setting in drawn}))
-    figure.update_yaxes(tickformat=".1~%", range=accuracy_range(accuracies))
-    rows = [[one.name, str(hops(one)), *in_percent(accuracy)] for one, accuracy in zip(drawn, accuracies, strict=True)]
-    return [Chart("", figure, Table(["settings", "hops", "accuracy", "95% interval"], rows))]
+    drawn, rows = curves[:MAX_DRAWN], []
+    figure = empty_figure(340, xaxis_title=title, yaxis_title="accuracy", showlegend=True)
+    for number, curve in enumerate(curves):
+        texts = [f"{x:,}" for x in curve.x]
+        rows += [[curve.name, x, *in_percent(accuracy)] for x, accuracy in zip(texts, curve.accuracies, strict=True)]
+        if number < MAX_DRAWN:
+            places = list(zip([f"{text} {title}" for text in texts], curve.x, strict=True))
+            add_accuracies(figure, number, curve.name, places, curve.accuracies, name=_cut(curve.name))
+    numbers = {x for curve in drawn for x in curve.x}
+    ticks = ticks_at(numbers) if is_log else sorted(numbers)
+    figure.update_xaxes(type="log" if is_log else None, tickvals=ticks, ticktext=list(map(format_count, ticks)))
+    figure.update_yaxes(tickformat=".1~%", range=accuracy_range([a for curve in drawn for a in curve.accuracies]))
+    return [Chart("", figure, Table(["settings", title, "accuracy", "95% interval"], rows))]
 
 
 def confusion_charts(settings: Sequence[Setting], names: Sequence[str]) -> list[Chart]:

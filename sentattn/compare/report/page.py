@@ -23,6 +23,8 @@ from sentattn.compare.report.summaries import (
     class_names,
     disagreements,
     examples,
+    hop_curves,
+    label_curves,
     worst_errors,
 )
 from sentattn.compare.runs import Setting
@@ -98,15 +100,17 @@ def part(comparison: Comparison) -> Part:
         for chart in charts.slice_chart(title, of_title, ranked, is_ordered=is_ordered)
     ]
     confusions = charts.confusion_charts(ranked, names)
+    by_rows = charts.curve_chart(label_curves(ranked), "training rows", is_log=True)
     shares = "Shares of the rows of each true class."
     sections = [
         _metrics(first) if is_run else _leaderboard(comparison),
         *_with_charts(Section("Accuracy against cost", charts.cost_charts(ranked), note=COST_NOTE)),
+        *_with_charts(Section("Accuracy against labels", by_rows, note=LABEL_NOTE, has_key=False)),
         *_insight(comparison),
         *_with_charts(
             Section("Accuracy by kind of text", slice_charts, note=SLICE_NOTE),
             Section("Reliability", charts.reliability_chart(ranked), note=RELIABILITY_NOTE),
-            Section("Hops", charts.hop_chart(ranked), has_key=False),
+            Section("Hops", charts.curve_chart(hop_curves(ranked), "hops"), has_key=False),
             Section("Learning curves", charts.learning_charts(ranked)),
             Section("Confusion matrix" if is_single else "Confusion matrices", confusions, note=shares, has_key=False),
         ),
@@ -138,7 +142,7 @@ def _leaderboard(comparison: Comparison) -> Section:
     )
     remarks = leaderboard.notes(comparison.leaderboard)
     if len(rows) > MAX_DRAWN:
-        remarks.append(f"Charts draw the best {MAX_DRAWN} settings, those of cost and hops all; the tables have all.")
+        remarks.append(f"Charts draw the best {MAX_DRAWN} settings, those of cost all; the tables have all.")
     chart = charts.leaderboard_chart(comparison.leaderboard)
     return Section("Leaderboard", chart, [table], " ".join(remarks), has_key=False)
 
@@ -175,6 +179,7 @@ CURVE_NOTE = (
     "numbers have the other rankings too."
 )
 COST_NOTE = "Filled points are on the Pareto front: no other setting is as cheap and as good."
+LABEL_NOTE = "Settings that differ in data.train_size alone; where data.train_seed differs, intervals are over draws."
 SLICE_NOTE = (
     "With 95% intervals over rows and seeds; of a setting with one seed over rows alone. Negation: texts with not, no, "
     "never, n't and the like; contrast: with but, however, although and the like."

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from sentattn import metrics
 from sentattn.compare import statistics
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.runs import Setting, rest
+from sentattn.compare.runs import Setting, names, rest
 from sentattn.compare.statistics import Estimate
 from sentattn.config.groups import get_path
+from sentattn.config.schema import SEEDS
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
 from sentattn.metrics import BINS, Floats, Ints, calibration_bins, f1
@@ -26,7 +27,7 @@ from sentattn.prediction.model import LABELS, LoadedRun
 from sentattn.prediction.prediction import Prediction
 from sentattn.run import METRICS, MODEL
 
-HOPS = "model.attention.hops"
+HOPS, TRAIN_SIZE, TRAIN_SEED = "model.attention.hops", "data.train_size", "data.train_seed"
 LENGTH_BINS = 5
 MIN_ROWS = 20
 """Slices of fewer rows are left out."""
@@ -45,6 +46,14 @@ Choice: TypeAlias = tuple[int, tuple[int, ...]]
 """A row, and the places in the leaderboard of the settings whose attention is shown."""
 Example: TypeAlias = tuple[str, list[tuple[str, Prediction]]]
 """The label of a text, and the predictions of some settings for it by their names."""
+
+
+class Curve(NamedTuple):
+    """The accuracies of a setting by a number, each with its 95% interval if there is one."""
+
+    name: str
+    x: Sequence[float]
+    accuracies: Sequence[tuple[float, tuple[float, float] | None]]
 
 
 def pareto(costs: Sequence[float], values: Sequence[float]) -> list[int]:
@@ -93,19 +102,42 @@ def learning_curve(folder: Path) -> list[dict[str, float]]:
     return []
 
 
-def hop_groups(settings: Sequence[Setting]) -> list[list[Setting]]:
-    """Returns the settings that differ in their number of hops only, by hops; groups with one number are left out."""
-    groups: dict[str, list[Setting]] = defaultdict(list)
+def hop_curves(settings: Sequence[Setting]) -> list[Curve]:
+    """Returns the curves of settings that differ in their number of hops alone."""
+    return _curves(settings, [HOPS])
+
+
+def label_curves(settings: Sequence[Setting]) -> list[Curve]:
+    """Returns the curves of settings that differ in their number of training rows alone, or in the draw of these."""
+    return _curves(settings, [TRAIN_SIZE, TRAIN_SEED], default="rows.train")
+
+
+def _curves(settings: Sequence[Setting], keys: Sequence[str], default: str = "") -> list[Curve]:
+    """Returns the curves of settings that differ in some keys alone, by the first; its default is in the results."""
+    families: dict[str, dict[int, list[Setting]]] = defaultdict(lambda: defaultdict(list))
     for setting in settings:
-        if isinstance(hops(setting), int):
-            groups[repr(sorted(rest(setting.settings, (HOPS,)).items()))].append(setting)
-    several = [sorted(group, key=hops) for group in groups.values()]
-    return [group for group in several if hops(group[0]) != hops(group[-1])]
+        x = get_path(setting.settings, keys[0]) or (default and get_path(setting.runs[0].result, default))
+        if isinstance(x, int):
+            families[repr(sorted(rest(setting.settings, keys).items()))][x].append(setting)
+    several = [sorted(family.items()) for family in families.values() if len(family) > 1]
+    labels = names([family[0][1][0].settings for family in several], keys)
+    return [
+        Curve(name, [x for x, _ in family], [_accuracy_over(draws) for _, draws in family])
+        for name, family in zip(labels, several, strict=True)
+    ]
 
 
-def hops(setting: Setting) -> Any:
-    """Returns the number of hops of a setting's attention, None where it has none."""
-    return get_path(setting.settings, HOPS)
+def _accuracy_over(draws: Sequence[Setting]) -> tuple[float, tuple[float, float] | None]:
+    """Returns the accuracy over draws of the training rows with its 95% interval, None with too few of them.
+
+    The trainings on a draw have its rows in common, so the mean over their seeds is one value. Of one draw, the seeds
+    are the repeats.
+    """
+    if len(draws) == 1:
+        return draws[0].metrics["accuracy"].value, draws[0].interval()
+    correct_DN = np.stack([draw.correct.mean(axis=0) for draw in draws])
+    estimate = statistics.accuracy(correct_DN, draws[0].rows.group_N)
+    return estimate.value, estimate.interval() if len(draws) >= SEEDS else None
 
 
 def class_names(comparison: Comparison) -> list[str]:
