@@ -17,6 +17,22 @@ from sentattn.config.schema import COLUMNS, COMMAND_KEYS, RAW, TOP
 from sentattn.errors import Fault, SettingError, closest, suggestion
 
 OPTIONS = ("--help", "--cfg job", CONFIG_DIR, "--multirun")
+HYDRA: dict[str, tuple[str, ...]] = {
+    "type from=FILE, or experiment=NAME": ("-cn", "--config-name"),
+    f"type {CONFIG_DIR} FOLDER": ("-cd", "-cp", "--config-path", "hydra.searchpath"),
+    "type --cfg job": ("-c", "--cfg"),
+    "type --cfg job for all settings, or `python -m sentattn.list` for all choices": ("-i", "--info", "-sc"),
+    "leave it out; --cfg job prints all settings, resolved": ("-p", "--package", "--resolve", "-r", "--run"),
+    "type from=RUN": ("--experimental-rerun",),
+    "type --help": ("--hydra-help",),
+    "type `python -m sentattn --version`": ("--version",),
+    "`train -m` trains a grid, with slots=N runs at once; `python -m sentattn.sweep` searches with trials=N, and with "
+    "engine=ray on a cluster": ("hydra.launcher", "hydra.sweeper", "hydra.mode"),
+    "type output_dir=FOLDER": ("hydra.run", "hydra.sweep", "hydra.output_subdir"),
+    "type group=NAME, or tags=[NAME]": ("hydra.job.name",),
+    "leave it out; --cfg job prints the settings that there are": ("hydra.",),
+}
+"""What to type in place of options and settings of Hydra; of settings these are the beginnings."""
 LAST = 1 << 30
 """The position of a fault that belongs to no argument."""
 Placed: TypeAlias = tuple[int, Fault]
@@ -57,6 +73,9 @@ def read(words: Sequence[str], choices: Choices) -> tuple[list[Argument], list[P
     arguments: dict[str, Argument] = {}
     faults: list[Placed] = []
     for position, word in enumerate(words):
+        before = words[position - 1].rstrip("=") if position else ""
+        if before.startswith("-") and _advice(before) and not ("=" in word.rstrip("=") or word.startswith("-")):
+            continue  # the value of an option that is refused
         try:
             argument = _read(position, word, choices)
         except SettingError as error:
@@ -72,10 +91,9 @@ def read(words: Sequence[str], choices: Choices) -> tuple[list[Argument], list[P
 def _read(position: int, word: str, choices: Choices) -> Argument:
     key, equals, text = word.partition("=")
     legal = [*choices.groups(), *TOP, *COMMAND_KEYS]
-    if (bare := key.lstrip("+~")) != key:
-        other = "NAME" if bare in choices.groups() else "null"
-        message = f"{word} is not supported: type {bare}={other if key.startswith('~') else text or 'VALUE'}."
-        raise SettingError(Fault(bare, "unknown", message))
+    if advice := _signed(key, text, choices) or _advice(key):
+        message = f"{word.rstrip('=')} is not supported: {advice}."
+        raise SettingError(Fault(key.lstrip("+~-"), "unknown", message))
     if (bare := key.lstrip("-")) != key:
         options = [option for option in OPTIONS if option != word]  # which only some commands have
         close = suggestion(bare, legal) or suggestion(f"--{bare}", options)
@@ -88,7 +106,7 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
         near = closest(word, [*legal, *named])
         close = f" Did you mean {named.get(near, f'{near}=VALUE')}?" if near else ""
         raise SettingError(Fault(word, "missing", f"{word} has no value: settings are written key=value.{close}"))
-    if key in RAW and key not in COLUMNS and (fault := reference_fault(key, text)):
+    if key not in COLUMNS and (fault := reference_fault(key, text)):
         raise SettingError(fault)
     if key in RAW or not text:
         return Argument(position, key, text, text)
@@ -98,10 +116,28 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
         quoted = shlex.quote(f'{key}="{text}"')
         message = f"{word} cannot be read: {error}. A text with such signs is written {quoted}."
         raise SettingError(Fault(key, "unreadable", message)) from error
-    if override.is_sweep_override() or override.package is not None or "${" in text:
+    if override.is_sweep_override() or "${" in text:
         message = (
-            f"{word}: {key} takes one plain value; a list is written [a,b], references belong in YAML files, "
+            f"{word}: {key} takes one plain value; a list is written [a,b], "
             "and `python -m sentattn.train -m` trains several values."
         )
         raise SettingError(Fault(key, "type", message))
     return Argument(position, key, text, override.value())
+
+
+def _signed(key: str, text: str, choices: Choices) -> str:
+    """Returns what to type in place of a key with a sign of Hydra's; empty for any other key."""
+    bare = key.lstrip("+~")
+    if key.startswith("~"):
+        name = "none" if "none" in choices.names(bare) else "NAME" if bare in choices.groups() else "null"
+        return f"type {bare}={name}, or leave it out for the default"
+    if bare != key:
+        return f"type {bare}={text or 'VALUE'}"
+    return f"a group has one place; type {key.partition('@')[0]}={text or 'NAME'}" if "@" in key else ""
+
+
+def _advice(key: str) -> str:
+    """Returns what to type in place of an option or a setting of Hydra; empty for any other key."""
+    dotted = key.replace("/", ".")
+    keys = ((advice, start) for advice, starts in HYDRA.items() for start in starts)
+    return next((a for a, start in keys if key == start or (start[0] != "-" and dotted.startswith(start))), "")

@@ -9,13 +9,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from sentattn.config import types
+from sentattn.config.schema import COLUMNS
 from sentattn.config.types import Kind, Tree
 from sentattn.errors import Fault, Interruption, SettingError, UserError, suggestion
 
 CONFIG_DIR = "--config-dir"
 SPIN_COUNT = "5000"
 REFERENCE = re.compile(r"\$\{[^{}]*\}")
-WORDS = ("text", "column")
+VARIABLE = re.compile(r"\$\{oc\.env: *(\w+) *(?:, *([^{}'\"]*?) *)?\}")
+"""A reference to an environment variable, with a default or without."""
+WORDS = COLUMNS | {"text", "column"}
 """Keys that may hold anything: a text, the name of a column."""
 OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
 
@@ -40,7 +43,7 @@ def command(function: Callable[[list[str]], None]) -> Callable[..., int]:
             if "--help" in arguments or "-h" in arguments:
                 print((sys.modules[function.__module__].__doc__ or "").strip())
             else:
-                function(arguments)
+                function(resolve_variables(arguments))
             sys.stdout.flush()
         except UserError as error:
             for fault in error.faults:
@@ -119,12 +122,28 @@ def read_values(
     return values, [fault for fault in faults if fault]
 
 
+def resolve_variables(typed: Sequence[str]) -> list[str]:
+    """Returns typed arguments with the value of each `${oc.env:NAME}` and `${oc.env:NAME,DEFAULT}`.
+
+    It is for what a user types, and never for what is loaded. Texts, names of columns, and variables that are not set
+    stay as they are.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        return os.environ.get(match[1], match[0] if match[2] is None else match[2])
+
+    return [word if word.partition("=")[0] in WORDS else VARIABLE.sub(value, word) for word in typed]
+
+
 def reference_fault(key: str, text: str) -> Fault | None:
-    """Returns the fault of a path with a reference, which only YAML files may have, or None."""
-    if not REFERENCE.search(text):
+    """Returns the fault of a value with a reference, which `resolve_variables` has not resolved, or None."""
+    if not (reference := REFERENCE.search(text)):
         return None
-    message = f"{key}={text}: references such as ${{oc.env:HOME}} belong in YAML files; type the path, or $HOME."
-    return Fault(key, "type", message)
+    legal = "Only ${oc.env:NAME} and ${oc.env:NAME,DEFAULT} are resolved, and only where they are typed"
+    variable = VARIABLE.fullmatch(reference[0])
+    if variable and variable[2] is None and variable[1] not in os.environ:
+        return Fault(key, "missing", f"{key}={text}: the environment variable {variable[1]} is not set. {legal}.")
+    return Fault(key, "type", f"{key}={text}: {reference[0]} is not resolved. {legal}.")
 
 
 def raw_arguments(

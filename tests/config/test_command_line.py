@@ -19,7 +19,7 @@ import pytest
 import yaml
 from refusals import assert_refused, fault_of, refused
 
-from sentattn import train
+from sentattn import fit, train
 from sentattn.config import command_line
 from sentattn.config.compose import compose
 from sentattn.config.schema import COMMAND_KEYS
@@ -126,7 +126,8 @@ def test_arguments_without_a_key() -> None:
         (["batch_size=many"], "batch_size", "type", "an integer >= 1"),
         (["text="], "text", "missing", ""),
         (["text=a", "text=b"], "text", "conflict", "as a and as b"),
-        (["run=${oc.env:RUN}"], "run", "type", "or $HOME"),
+        (["run=${oc.env:NOT_SET}"], "run", "missing", "NOT_SET"),
+        (["run=${now:%Y}"], "run", "type", "oc.env:NAME"),
         (["--text"], "--text", "unknown", "'text'"),
         (["hello"], "hello", "unknown", ""),
     ],
@@ -229,3 +230,42 @@ def test_spinning_and_huge_pages_are_set_unless_the_user_has_set_them(
         monkeypatch.setenv(variable, value)
     assert command_line.command(lambda _: None)([]) == 0
     assert os.environ.get(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "resolved"),
+    [
+        ("seed=${oc.env:NUMBER}", "seed=7"),
+        ("data.path=a/${oc.env:NUMBER}/b", "data.path=a/7/b"),
+        ("seed=${oc.env:NOT_SET,3}", "seed=3"),
+        ("seed=${oc.env:NUMBER, 3}", "seed=7"),
+        ("data.limit=${oc.env:NOT_SET, null}", "data.limit=null"),
+        ("--config-dir=${oc.env:NUMBER}", "--config-dir=7"),
+        ("${oc.env:NUMBER}", "7"),
+        ("group=${oc.env:INNER}", "group=${oc.env:NUMBER}"),
+        ("group=${oc.env:NOT_SET,${oc.env:NUMBER}}", "group=${oc.env:NOT_SET,7}"),
+        ("seed=${oc.env:NOT_SET}", "seed=${oc.env:NOT_SET}"),
+        ("seed=${oc.decode:NUMBER}", "seed=${oc.decode:NUMBER}"),
+        ("text=${oc.env:NUMBER}", "text=${oc.env:NUMBER}"),
+        ("data.text=${oc.env:NUMBER}", "data.text=${oc.env:NUMBER}"),
+    ],
+)
+def test_variables_are_resolved_once_and_not_in_texts(
+    word: str, resolved: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBER", "7")
+    monkeypatch.setenv("INNER", "${oc.env:NUMBER}")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    assert command_line.resolve_variables([word]) == [resolved]
+
+
+def test_typed_variables_reach_the_settings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NUMBER", "7")
+    assert train.main(["seed=${oc.env:NUMBER}", "output_dir=${oc.env:NOT_SET,there}", "--cfg", "job"]) == 0
+    settings = yaml.safe_load(capsys.readouterr().out)
+    assert (settings["seed"], settings["output_dir"]) == (7, "there")
+    assert train.main(["seed=${oc.env:NOT_SET}", "modle=mean"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert refused(lambda: fit(["data.path=${oc.env:NOT_SET}", "data=imdb"])) == [("data.path", "missing")]
