@@ -30,7 +30,8 @@ from sentattn.config.compose import compose
 from sentattn.models.pretrained import Pretrained
 from sentattn.training.callbacks import averaging
 from sentattn.training.environment import quiet_libraries, set_up_torch
-from sentattn.training.trainer import build_lit, build_trainer
+from sentattn.training.lit_module import build_lit
+from sentattn.training.trainer import build_trainer
 
 
 class Ours(Callback):
@@ -90,7 +91,7 @@ def main(arguments: dict[str, str]) -> None:
     texts = zip(np.split(flat, offsets[1:-1]), data.split("train").labels.tolist(), strict=True)
     rows = [{"input_ids": torch.from_numpy(ids), "labels": label} for ids, label in texts]
     model, wrapped = (build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=2) for _ in range(2))
-    lit, hugging = build_lit(settings, data, model, class_counts=data.class_counts), Wrapped(wrapped)
+    lit, hugging = build_lit(settings, model, class_counts=data.class_counts, ordered=data.ordered), Wrapped(wrapped)
     if isinstance(model.embedding, Pretrained):
         hugging = AutoModelForSequenceClassification.from_pretrained(model.embedding.folder)
         rows = [{**row, "input_ids": model.embedding.library_ids_V[row["input_ids"]]} for row in rows]

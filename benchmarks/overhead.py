@@ -36,8 +36,8 @@ from sentattn.build import build_data, build_model, instantiate
 from sentattn.config.compose import compose
 from sentattn.training.environment import set_up_torch
 from sentattn.training.fit import fit as train
+from sentattn.training.lit_module import build_optimizer
 from sentattn.training.schedulers import Steps
-from sentattn.training.trainer import build_optimizer
 
 KERAS = ["data=imdb", "data.vocab_size=19996", "data.max_length=200", "data.clip=tail", "data.batch_size=32"]
 SIZES = [*KERAS, "data.batching=random", "model.embedding.size=32", "model.head.width=20"]

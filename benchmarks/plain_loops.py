@@ -25,7 +25,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from sentattn.build import build_data, build_model, instantiate
 from sentattn.config.compose import compose
 from sentattn.data.datamodule import TextData
-from sentattn.training.trainer import build_optimizer
+from sentattn.training.lit_module import build_optimizer
 
 SIZE, UNITS, HIDDEN, HOPS, CHANNELS, WIDTHS = 100, 100, 64, 4, 100, (3, 4, 5)
 """Those of the presets, as are a dropout of 0.5 and 64 rows a batch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,6 +14,8 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import LambdaCallback
 
 from sentattn import build
+from sentattn.config.command_line import resolve_variables
+from sentattn.config.compose import override
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
 from sentattn.data.tokenizer import RULES
@@ -31,7 +33,8 @@ from sentattn.training.environment import (
     quiet_libraries,
     versions,
 )
-from sentattn.training.trainer import build_lit, build_trainer
+from sentattn.training.lit_module import build_lit
+from sentattn.training.trainer import build_trainer
 
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
@@ -96,28 +99,49 @@ def evaluate_run(run: LoadedRun, settings: Node, split: str) -> tuple[Evaluation
         UserError: If the run has no model, or the data's labels are not the model's.
     """
     quiet_libraries()
+    data = _read_data(run, settings, split)
+    # Class weights are those of the rows that the model was trained on, not of those it is evaluated on.
+    class_counts = run.classifier.config.get("class_counts") or data.class_counts
+    trainer = evaluable(settings["trainer"], run.classifier.model)
+    lit = build_lit(settings, run.classifier.model, class_counts=class_counts, ordered=data.ordered)
+    with Progress() as progress:
+        return Evaluator(trainer, progress)(lit, data, split), data.split(split)
+
+
+def open_data(run: LoadedRun, overrides: str | Sequence[str] = ()) -> TextData:
+    """Returns the data module of a run, read with the run's vocabulary and length.
+
+    Args:
+        run: A finished run.
+        overrides: Other data with the same labels, such as `["data=imdb"]`. A string is one of them.
+
+    Raises:
+        UserError: If the run has no model, or the data cannot be read or has other labels.
+    """
+    words = resolve_variables([overrides] if isinstance(overrides, str) else overrides)
+    return _read_data(run, override(run.settings, words, only=["data"], trust=run.trust))
+
+
+def _read_data(run: LoadedRun, settings: Node, split: str | None = None) -> TextData:
+    """Reads data for a run's model; of a `split` that is evaluated, its rows alone."""
     classifier = run.classifier
     text = classifier.config["text"]
     if text.get("tokenizer", RULES[0]) not in RULES:
         text = {**text, "tokenizer": str(run.path / MODEL / TOKENIZER)}
     settings = {**settings, "data": {**settings["data"], "normalize": None, **text}}
     data = build.build_data(settings)
-    data.test_only(split, classifier.labels, ordered=classifier.config["ordered"])
+    if split is not None:
+        data.test_only(split, classifier.labels, ordered=classifier.config["ordered"])
     with Progress() as progress:
         data.prepare(progress, words=classifier.tokenizer.words)
-        progress.close()
-        print("\n".join(data.report))
-        if data.labels != classifier.labels:
-            message = (
-                f"The run knows the labels {', '.join(classifier.labels)}; data={data.name} has "
-                f"{', '.join(data.labels)}. A run can be evaluated on data with the same labels only."
-            )
-            raise DataError(Fault("data.label", "conflict", message))
-        # Class weights are those of the rows that the model was trained on, not of those it is evaluated on.
-        class_counts = classifier.config.get("class_counts") or data.class_counts
-        trainer = evaluable(settings["trainer"], classifier.model)
-        lit = build_lit(settings, data, classifier.model, class_counts=class_counts)
-        return Evaluator(trainer, progress)(lit, data, split), data.split(split)
+    print("\n".join(data.report))
+    if data.labels != classifier.labels:
+        message = (
+            f"The run knows the labels {', '.join(classifier.labels)}; data={data.name} has "
+            f"{', '.join(data.labels)}. A run can be evaluated on data with the same labels only."
+        )
+        raise DataError(Fault("data.label", "conflict", message))
+    return data
 
 
 def initial_result(

@@ -36,6 +36,7 @@ from sentattn.training import environment, evaluate
 from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging
 from sentattn.training.checkpoint import Checkpoints
 from sentattn.training.launch import FOLDER, TASK, announce, launch
+from sentattn.training.lit_module import build_lit, build_optimizer
 from sentattn.training.resume import (
     find_finished,
     find_interrupted,
@@ -45,7 +46,7 @@ from sentattn.training.resume import (
 )
 from sentattn.training.signals import Signals
 from sentattn.training.states import require_positions, use_cached_states
-from sentattn.training.trainer import build_lit, build_optimizer, build_trainer
+from sentattn.training.trainer import build_trainer
 
 if TYPE_CHECKING:
     from pytorch_lightning import Callback
@@ -237,7 +238,7 @@ def _build_module(settings: Settings, data: TextData) -> LitClassifier:
             model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
     if settings.compile:
         model.compile(dynamic=True)  # batches differ in length: compiled once for all of them
-    module = build_lit(settings, data, model, class_counts=data.class_counts)
+    module = build_lit(settings, model, class_counts=data.class_counts, ordered=data.ordered)
     loss = module.loss
     if module.model.embedding.fingerprint is None and (
         settings.model["embedding"].get("frozen") and settings.data.get("vectors") is None

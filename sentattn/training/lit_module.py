@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,22 @@ import torch
 from numpy.typing import NDArray
 from pytorch_lightning import LightningModule
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from sentattn.build import explained, instantiate
+from sentattn.config.compose import override
+from sentattn.config.parameters import known
+from sentattn.config.types import Node
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
+from sentattn.errors import Fault, SettingError
 from sentattn.metrics import CONFUSION_METRICS, classifier_metrics
 from sentattn.models.classifier import Classified, TextClassifier
+from sentattn.prediction.model import load
+from sentattn.run import Run
 from sentattn.training.losses import ClassifierLoss, LossParts, at_least_float32
 from sentattn.training.schedulers import Steps
 
@@ -97,6 +106,25 @@ class LitClassifier(LightningModule):
         self.lr = math.nan
         self.probabilities: NDArray[np.float32] = np.empty((0, classes), np.float32)
 
+    @classmethod
+    def from_run(cls, run: Run | str | os.PathLike[str], *, trust: bool = False) -> LitClassifier:
+        """Returns the module of a finished run with its weights, and the loss, optimizer and schedule of its settings.
+
+        Any Trainer of Lightning trains it on. The schedule is a new one, over the epochs of that Trainer.
+
+        Args:
+            run: A run, its directory, or `latest`.
+            trust: Whether the run may name classes of your own, whose code is then run.
+
+        Raises:
+            UserError: If there is no such run, or it has no model.
+        """
+        path, trust = (run.path, run.trust or trust) if isinstance(run, Run) else (run, trust)
+        classifier = (loaded := load(path, trust=trust)).classifier
+        settings = override(loaded.settings, [], only=[], trust=trust)
+        options = {key: classifier.config[key] for key in ("class_counts", "ordered")}
+        return build_lit(settings, classifier.model.train(), **options)
+
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor, states_BLE: Tensor | None = None) -> Classified:
         classified: Classified = self.model(tokens_BL, mask_BL, states_BLE=states_BLE)
         return classified
@@ -128,6 +156,11 @@ class LitClassifier(LightningModule):
         # What was loaded from a checkpoint is in main memory.
         self._counts_CC = self._counts_CC.to(self.device)
         return self._counts_CC
+
+    def on_train_epoch_end(self) -> None:
+        """Logs the metrics of the training passes, unless a callback has ended the epoch."""
+        if self._counts_CC is not None:
+            self.log_dict(self.end_training_epoch())
 
     def train_means(self) -> dict[str, float]:
         """Returns the means of the epoch so far: `train/loss`, its terms, and what else was added to `means`."""
@@ -241,3 +274,45 @@ class LitClassifier(LightningModule):
             trainable = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
             local = self.loss.of_no_rows(0 * torch.stack([parameter.sum() for parameter in trainable]).sum())
         return self.loss.over_processes(local, batch.labels_B, ranks.summed)
+
+
+def build_lit(
+    settings: Node, model: TextClassifier, *, class_counts: Mapping[str, int], ordered: bool
+) -> LitClassifier:
+    """Returns the LightningModule that trains and measures a model.
+
+    `class_counts` are the rows of each class that the model is, or was, trained on, and `ordered` says whether the
+    classes are steps of a scale.
+
+    Raises:
+        SettingError: If the schedule or the loss refuses its settings.
+    """
+    with explained("loss"):
+        loss = instantiate(settings["loss"], nn.Module, class_counts=class_counts)
+    return LitClassifier(
+        model=model,
+        loss=loss,
+        optimizer=partial(build_optimizer, settings),
+        scheduler=instantiate(settings["scheduler"]),
+        classes=len(class_counts),
+        ordered=ordered,
+    )
+
+
+def build_optimizer(settings: Node, model: TextClassifier) -> Optimizer:
+    """Returns the optimizer of a model's parameters.
+
+    Raises:
+        SettingError: If it refuses its settings or the model.
+    """
+    node = settings["optimizer"]
+    try:
+        groups = model.parameter_groups(settings.get("weight_decay_on", "all"), known(node).parameters)
+        if any(parameter.is_meta for parameter in model.parameters()):  # which some optimizers refuse
+            groups = [{**group, "params": [nn.Parameter(torch.zeros(1))]} for group in groups]
+        optimizer: Optimizer = instantiate(node, Optimizer, params=groups)
+    except SettingError:
+        raise
+    except ValueError as error:
+        raise SettingError(Fault("optimizer", "invalid", f"The optimizer refuses optimizer.*: {error}.")) from error
+    return optimizer

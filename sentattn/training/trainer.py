@@ -1,31 +1,22 @@
-"""Settings to what trains a model: Lightning's Trainer, the LightningModule and the optimizer."""
+"""Settings to Lightning's Trainer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import torch
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import Callback, Checkpoint
 from pytorch_lightning.strategies import DDPStrategy
-from torch import nn
-from torch.optim import Optimizer
 
-from sentattn.build import explained, instantiate
-from sentattn.config.parameters import known
+from sentattn.build import instantiate
 from sentattn.config.types import Node
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, SettingError
-from sentattn.models.classifier import TextClassifier
 from sentattn.training.checkpoint import FileInPlace
-from sentattn.training.lit_module import LitClassifier
 
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
-
-    from sentattn.data.datamodule import TextData
 
 
 def build_trainer(settings: Node, *, callbacks: Sequence[Callback] = (), logger: Logger | None = None) -> Trainer:
@@ -59,44 +50,3 @@ def build_trainer(settings: Node, *, callbacks: Sequence[Callback] = (), logger:
         message = f"Lightning's Trainer refuses trainer.*: {' '.join(str(error).split())}"
         raise SettingError(Fault("trainer", "invalid", message)) from error
     return trainer
-
-
-def build_lit(
-    settings: Node, data: TextData, model: TextClassifier, *, class_counts: Mapping[str, int]
-) -> LitClassifier:
-    """Returns the LightningModule that trains and measures a model on data.
-
-    `class_counts` are the rows of each class that the model is, or was, trained on.
-
-    Raises:
-        SettingError: If the schedule or the loss refuses its settings.
-    """
-    with explained("loss"):
-        loss = instantiate(settings["loss"], nn.Module, class_counts=class_counts)
-    return LitClassifier(
-        model=model,
-        loss=loss,
-        optimizer=partial(build_optimizer, settings),
-        scheduler=instantiate(settings["scheduler"]),
-        classes=len(data.labels),
-        ordered=data.ordered,
-    )
-
-
-def build_optimizer(settings: Node, model: TextClassifier) -> Optimizer:
-    """Returns the optimizer of a model's parameters.
-
-    Raises:
-        SettingError: If it refuses its settings or the model.
-    """
-    node = settings["optimizer"]
-    try:
-        groups = model.parameter_groups(settings.get("weight_decay_on", "all"), known(node).parameters)
-        if any(parameter.is_meta for parameter in model.parameters()):  # which some optimizers refuse
-            groups = [{**group, "params": [nn.Parameter(torch.zeros(1))]} for group in groups]
-        optimizer: Optimizer = instantiate(node, Optimizer, params=groups)
-    except SettingError:
-        raise
-    except ValueError as error:
-        raise SettingError(Fault("optimizer", "invalid", f"The optimizer refuses optimizer.*: {error}.")) from error
-    return optimizer

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pytorch_lightning import Callback, LightningModule, Trainer
+from refusals import refused
 from sklearn.metrics import accuracy_score, f1_score
 from tiny import tiny
 from torch import nn
@@ -21,7 +23,9 @@ from torch import nn
 from sentattn import fit
 from sentattn.config.request import read_request
 from sentattn.data.batching import Batch
+from sentattn.prediction.model import LoadedRun
 from sentattn.training import lit_module
+from sentattn.training.evaluate import open_data
 from sentattn.training.fit import fit as train
 from sentattn.training.lit_module import EpochMeans, LitClassifier
 
@@ -208,3 +212,55 @@ def test_metrics_of_the_training_rows(tmp_path: Path, monkeypatch: pytest.Monkey
     last_steps = rates.rates[10 // step - 1 :: 10 // step]
     assert [row["train/lr"] for row in rows] == last_steps
     assert run.metrics["train/accuracy"] == rows[run.result["best_epoch"] - 1]["train/accuracy"]
+
+
+def test_the_module_of_a_run_has_its_weights_and_settings(tiny_run: LoadedRun) -> None:
+    module = LitClassifier.from_run(tiny_run)
+    weights = tiny_run.classifier.model.state_dict()
+    assert all(torch.equal(weight, weights[name]) for name, weight in module.model.state_dict().items())
+    assert module.model is not tiny_run.classifier.model
+    assert all(part.training for part in module.modules())
+    assert (module.classes, module.ordered) == (2, False)
+    (group,) = module.optimizer(module.model).param_groups
+    assert group["lr"] == tiny_run.settings["optimizer"]["lr"]
+    assert LitClassifier.from_run(str(tiny_run.path)).model.name == module.model.name
+
+
+def test_the_module_of_a_run_is_trained_by_any_trainer(tiny_run: LoadedRun, tmp_path: Path) -> None:
+    module, data = LitClassifier.from_run(tiny_run), open_data(tiny_run)
+    options = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+    trainer = Trainer(max_epochs=1, default_root_dir=tmp_path, enable_checkpointing=False, **options)
+    [before] = trainer.validate(module, datamodule=data, verbose=False)
+    stored = {name: value for name, value in tiny_run.metrics.items() if name in ("val/accuracy", "val/log_loss")}
+    assert {name: before[name] for name in stored} == pytest.approx(stored, rel=1e-5)
+    trainer.fit(module, datamodule=data)
+    metrics = trainer.callback_metrics
+    assert metrics["val/log_loss"] != pytest.approx(before["val/log_loss"])
+    assert 0 <= metrics["train/accuracy"] <= 1
+    assert metrics["train/loss"] > 0
+    assert not module.means.compute()
+
+
+def test_class_weights_of_a_module_are_those_of_its_training(tmp_path: Path) -> None:
+    run = fit(tiny(f"output_dir={tmp_path}", "loss.class_weights=[1,3]", "trainer.max_epochs=1", "test=false"))
+    assert list(LitClassifier.from_run(run).loss.class_weights.values()) == [1.0, 3.0]
+
+
+def test_data_with_other_labels_is_refused(tiny_run: LoadedRun, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\n" + "".join(f"word {n},{n % 3}\n" for n in range(60)))
+    words = ["data=table", f"data.train={tmp_path / 'rows.csv'}", "data.text=text", "data.label=label"]
+    assert refused(lambda: open_data(tiny_run, words)) == [("data.label", "conflict")]
+    assert refused(lambda: open_data(tiny_run, ["model=mean"])) == [("model", "unsupported")]
+
+
+def test_a_module_runs_no_code_of_a_run(run_copy: Path) -> None:
+    settings = yaml.safe_load((run_copy / "config.yaml").read_text())
+    settings["optimizer"]["_target_"] = "os.system"
+    (run_copy / "config.yaml").write_text(yaml.safe_dump(settings))
+    assert refused(lambda: LitClassifier.from_run(run_copy)) == [("optimizer", "unsafe")]
+
+
+def test_a_run_without_a_model_has_no_module(run_copy: Path, tmp_path: Path) -> None:
+    (run_copy / "model" / "model.safetensors").unlink()
+    assert refused(lambda: LitClassifier.from_run(run_copy)) == [("run", "not_found")]
+    assert refused(lambda: LitClassifier.from_run(tmp_path / "nowhere")) == [("run", "not_found")]

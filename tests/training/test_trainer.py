@@ -17,7 +17,7 @@ from sentattn.config.request import read_request
 from sentattn.models.classifier import TextClassifier
 from sentattn.run import Run
 from sentattn.training.dry_run import check
-from sentattn.training.trainer import build_optimizer
+from sentattn.training.lit_module import build_optimizer
 
 
 def model(*settings: str) -> TextClassifier:

@@ -45,7 +45,7 @@ from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.environment import quiet_libraries
 from sentattn.training.fit import fit
 from sentattn.training.launch import explain, run_ranks
-from sentattn.training.trainer import build_optimizer
+from sentattn.training.lit_module import build_optimizer
 
 RELAY = "SENTATTN_TRIAL"
 """Names the variable with the address and the key at which rank 0 finds its trial."""
