@@ -33,7 +33,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
 SPLITS = ("val", "test")
 """Splits that a training evaluates."""
-MODEL, CHECKPOINTS, LAST, LOCK = "model", "checkpoints", "last.ckpt", ".lock"
+MODEL, WEIGHTS, CHECKPOINTS, LAST, LOCK = "model", "model.safetensors", "checkpoints", "last.ckpt", ".lock"
 OUTPUTS, SWEEPS, LATEST = Path("outputs"), "sweeps", "latest"
 HUB = "hf://"
 """What the name of a run on the Hugging Face Hub begins with."""

@@ -21,6 +21,7 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
 
   seeds                    seeds=3 trains three runs, with the seeds from `seed` on, and prints their mean
   from                     from=DIR starts from the settings of a run, or of a file such as a sweep's best.yaml
+  init_from=null           init_from=DIR starts from the weights of a finished run, as far as they fit
   resume                   resume=DIR continues an interrupted run to the same end; resume=auto finds it
   trust                    trust=true lets these load classes of your own, which can run any code
   check                    check=true stops before the training: shapes, parameters, memory and time to expect.

@@ -17,7 +17,7 @@ import yaml
 
 from sentattn.compare.statistics import UNKNOWN, Estimate, correct_of, estimates
 from sentattn.config.groups import Choices, get_path
-from sentattn.config.schema import ADDED_LATER, SEEDS, counts
+from sentattn.config.schema import ADDED_LATER, INIT_FROM, SEEDS, counts
 from sentattn.config.targets import TARGET, check_targets, current, label
 from sentattn.config.types import Node, Tree, as_typed, parse
 from sentattn.console import Progress
@@ -235,6 +235,8 @@ def names(settings: Sequence[Node], without: Sequence[str] = ()) -> list[str]:
 def _as_typed(key: str, value: object) -> str:
     """Returns a setting as it would be typed, without `model.`, numbers rounded; a class by its last name."""
     text = f"{value:.4g}" if isinstance(value, float) else as_typed(value)
+    if key == INIT_FROM:
+        text = Path(text).name
     if key.endswith(f".{TARGET}"):
         key, text = key.removesuffix(f".{TARGET}"), text.rpartition(".")[2]
     return f"{key.removeprefix('model.')}={text}"

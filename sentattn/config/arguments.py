@@ -129,7 +129,8 @@ def _signed(key: str, text: str, choices: Choices) -> str:
     """Returns what to type in place of a key with a sign of Hydra's; empty for any other key."""
     bare = key.lstrip("+~")
     if key.startswith("~"):
-        name = "none" if "none" in choices.names(bare) else "NAME" if bare in choices.groups() else "null"
+        is_group = bare in choices.groups()
+        name = "null" if not is_group else "none" if "none" in choices.names(bare) else "NAME"
         return f"type {bare}={name}, or leave it out for the default"
     if bare != key:
         return f"type {bare}={text or 'VALUE'}"

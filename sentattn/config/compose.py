@@ -20,7 +20,7 @@ from sentattn.config.arguments import LAST, Argument, read, split_folders
 from sentattn.config.checks import Composition, check_combinations, check_settings, flat
 from sentattn.config.groups import MISSING, Choices, defaults, get_path, load
 from sentattn.config.parameters import type_of
-from sentattn.config.schema import CHOICES, HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
+from sentattn.config.schema import ADDED_LATER, CHOICES, HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
 from sentattn.config.targets import FIRST, check_targets, renamed
 from sentattn.config.types import Node, Tree
 from sentattn.errors import DataError, Fault, SettingError, closest, first_line, suggestion
@@ -78,7 +78,9 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
             continue
         c.refuse(argument, "unsupported", message)
     for path in sorted(TOP.keys() - dict(flat(c.written, "")).keys()):
-        if not c.is_typed(path):
+        if path in ADDED_LATER:
+            c.written[path] = ADDED_LATER[path][0]
+        elif not c.is_typed(path):
             message = f"{path} is missing: another version of sentattn has saved these settings; type {path}=VALUE."
             c.fault(path, "missing", message)
     picks, values = _pick(c, legal)
@@ -98,8 +100,8 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
 def setting_hash(settings: Node, **files: str | None) -> str:
     """Returns the hash by which runs are seeds of one setting: without seed, paths, logger and devices.
 
-    `files` are hashes of the files that `vectors`, `encoder` and `tokenizer` are read from, which may have any name on
-    another machine; None where there is none.
+    `files` are hashes of the files that `vectors`, `encoder`, `tokenizer` and `init_from` are read from, which may have
+    any name on another machine; None where there is none.
     """
     kept = _without(renamed(settings, FIRST), "") | {name: value for name, value in files.items() if value is not None}
     if files.get("tokenizer") is not None:

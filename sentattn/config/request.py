@@ -13,7 +13,7 @@ from sentattn.config import command_line, types
 from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import ENCODER, compose, override
-from sentattn.config.schema import COMMAND_KEYS, Settings
+from sentattn.config.schema import COMMAND_KEYS, INIT_FROM, Settings
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError
 
@@ -58,6 +58,9 @@ def read_request(arguments: Sequence[str]) -> Request:
     faults += _conflicts(keys, words)
     resume, trust = keys.get("resume", AUTO), keys.get("trust", False)
     settings: Tree = {}
+    for key, _, text in (word.partition("=") for word in words):  # so that it is among all faults
+        if key == INIT_FROM and text not in ("", "null") and not command_line.reference_fault(key, text):
+            _read_start(text, faults)
     try:
         if resume != AUTO:
             settings = override(run.load(resume).settings, folders, trust=trust)
@@ -69,6 +72,8 @@ def read_request(arguments: Sequence[str]) -> Request:
         if not faults:
             raise
         faults += error.faults
+    if resume == AUTO and (path := settings.get(INIT_FROM)):  # a run that is resumed has weights of its own
+        settings[INIT_FROM] = _read_start(path, faults)
     last = settings.get("seed", 0) + keys.get("seeds", 1) - 1
     if last > types.LARGEST_SEED:
         message = f"seeds={keys['seeds']}: the last seed would be {last}, and none is above {types.LARGEST_SEED}."
@@ -132,6 +137,19 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> Tree:
         f"or a list such as {OVERRIDES}: [model=structured, data=imdb]."
     )
     raise SettingError(Fault("from", "unreadable", message))
+
+
+def _read_start(path: str, faults: list[Fault]) -> str:
+    """Returns the directory of the run in `init_from`, once it has a model; otherwise adds why it has none."""
+    kind, reason = "missing", "the run has no model, which is written when its training has finished"
+    try:
+        saved = run.load(path)
+        if (saved.path / run.MODEL / run.WEIGHTS).is_file():
+            return str(saved.path)
+    except UserError as error:
+        kind, reason = error.faults[0].kind, str(error).rstrip(".")
+    faults.append(Fault(INIT_FROM, kind, f"{INIT_FROM}={path}: {reason}. Without it: {INIT_FROM}=null."))
+    return path
 
 
 def _run_directory(path: str) -> Path | None:

@@ -60,6 +60,7 @@ class Settings(Section):
     """
 
     seed: Seed
+    init_from: str | None
     test: bool
     output_dir: str
     checkpoint_minutes: NonNegative | None
@@ -128,6 +129,8 @@ COMMAND_KEYS: dict[str, Kind] = {
 }
 """Types of the keys of the training command itself: they are no settings, so no run keeps them."""
 
+INIT_FROM = "init_from"
+"""The setting with the run whose weights a training starts from."""
 TRAIN = "train"
 """The value of `data.vectors` for vectors that are trained on the training rows."""
 
@@ -138,7 +141,8 @@ RAW = frozenset(
     COLUMNS
     | {f"data.{key}" for key in ("path", "train", "val", "test")}
     | {f"data.{key}" for key in ("vectors", "cache_dir", "mirror", "tokenizer")}
-    | {"output_dir", "from", "match_parameters", "resume", "run", "model.embedding.name", "model.embedding.revision"}
+    | {"output_dir", "from", "match_parameters", "resume", "run", INIT_FROM}
+    | {"model.embedding.name", "model.embedding.revision"}
 )
 """Keys that hold text or paths: their values are taken as they were typed."""
 
@@ -233,6 +237,7 @@ ADDED_LATER: dict[str, tuple[object, ...]] = {
     "data.group": (None,),
     "data.train_size": (None,),
     "data.train_seed": (None,),
+    "init_from": (None,),
 }
 """Settings that came later, with the values that the hash leaves out, the default first.
 

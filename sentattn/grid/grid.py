@@ -28,7 +28,7 @@ from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import Choices
 from sentattn.config.request import Request, read_request
-from sentattn.config.schema import COMMAND_KEYS, WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.schema import COMMAND_KEYS, INIT_FROM, WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.types import Node, Tree
 from sentattn.console import plural
 from sentattn.data.readers import tables
@@ -321,6 +321,7 @@ def read_cells(words: Sequence[str]) -> tuple[list[Cell], Tree]:
         seed = settings["seed"]
         values = {key: types.parse(text) for key, text in texts.items() if key in varied - {"seed"}}
         values["seed"] = seed
+        texts |= {key: settings[key] for key in (INIT_FROM,) if settings[key]}  # for all cells the same `latest`
         arguments = [f"{key}={text}" for key, text in texts.items() if key not in ("seed", "seeds")]
         cell = Cell(format_values(values), values, [*folders, *arguments, f"seed={seed}"], settings)
         cells.setdefault(identity(settings), cell)

@@ -6,6 +6,7 @@ import json
 import os
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -30,13 +31,13 @@ from sentattn.errors import DataError, Fault, RunError, SettingError, UserError,
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.frames import prediction_columns, read_texts, with_columns
 from sentattn.prediction.prediction import NGram, Prediction, Predictions, TokenWeights
-from sentattn.run import MODEL, Run
+from sentattn.run import MODEL, WEIGHTS, Run
 
 if TYPE_CHECKING:
     from sentattn.models.classifier import WideTerms
     from sentattn.models.wide import WideAndDeep
 
-WEIGHTS, CONFIG, TOKENIZER, LABELS = "model.safetensors", "config.yaml", "tokenizer.json", "labels.json"
+CONFIG, TOKENIZER, LABELS = "config.yaml", "tokenizer.json", "labels.json"
 ENCODER = "encoder"
 """Key of the hash of a pretrained encoder in the settings that are saved with a model, and the folder of its files
 next to them, if it has one."""
@@ -73,30 +74,15 @@ class Classifier:
             RunError: If a file is missing or damaged.
             SettingError: If the model has classes outside sentattn and `trust` is False.
         """
-        for name in (WEIGHTS, CONFIG, TOKENIZER, LABELS):
-            if not (folder / name).is_file():
-                message = f"{folder} holds no trained model: {name} is missing. Give the directory of a finished run."
-                raise RunError(Fault("run", "not_found", message))
-        try:
-            config = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
-            labels = json.loads((folder / LABELS).read_text(encoding="utf-8"))
-            text = config["text"]
-            tokenizer = load_tokenizer(folder, text)
+        config, labels, tokenizer, weights = read_files(folder)
+        with _explained(folder):
             node = check_targets({"model": config["model"]}, Choices.of(), trust=trust)["model"]
             if (folder / ENCODER).is_dir():
                 node["embedding"] |= {"name": str(folder / ENCODER), "revision": None}
             ids = {"num_embeddings": len(tokenizer), "num_special": tokenizer.num_special}
             model = build_model(node, **ids, classes=len(labels))
             require_encoder(model, config, folder)
-            model.load_state_dict(load_file(folder / WEIGHTS))
-        except SettingError as error:
-            faults = (replace(fault, message=f"{folder / CONFIG}: {fault}") for fault in error.faults)
-            raise SettingError(*faults) from error
-        except UserError:
-            raise
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError, yaml.YAMLError, SafetensorError) as error:
-            message = f"The model in {folder} cannot be read: {first_line(error)}."
-            raise RunError(Fault("run", "damaged", message)) from error
+            model.load_state_dict(weights)
         return cls(model=model, tokenizer=tokenizer, labels=labels, config=config)
 
     def predict(self, texts: Iterable[object], *, batch_size: int = 64, pairs: bool = False) -> Predictions:
@@ -269,6 +255,37 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> LoadedRun:
         RunError: If there is none at the path, or the Hub cannot be reached.
     """
     return LoadedRun(runs.load(path).path, trust=trust)
+
+
+def read_files(folder: Path) -> tuple[Json, list[str], Tokenizer, dict[str, torch.Tensor]]:
+    """Returns settings, labels, tokenizer and weights of a trained model; no code that the files name is run.
+
+    Raises:
+        RunError: If a file is missing or damaged.
+    """
+    for name in (WEIGHTS, CONFIG, TOKENIZER, LABELS):
+        if not (folder / name).is_file():
+            message = f"{folder} holds no trained model: {name} is missing. Give the directory of a finished run."
+            raise RunError(Fault("run", "not_found", message))
+    with _explained(folder):
+        config = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
+        labels = json.loads((folder / LABELS).read_text(encoding="utf-8"))
+        return config, labels, load_tokenizer(folder, config["text"]), load_file(folder / WEIGHTS)
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turns the errors of reading a model in the block into errors that name its folder."""
+    try:
+        yield
+    except SettingError as error:
+        faults = (replace(fault, message=f"{folder / CONFIG}: {fault}") for fault in error.faults)
+        raise SettingError(*faults) from error
+    except UserError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, yaml.YAMLError, SafetensorError) as error:
+        message = f"The model in {folder} cannot be read: {first_line(error)}."
+        raise RunError(Fault("run", "damaged", message)) from error
 
 
 def load_tokenizer(folder: Path, text: Json) -> Tokenizer:

@@ -59,14 +59,15 @@ def read_checkpoint(path: Path) -> State:
 
 
 def read_identity(path: Path) -> Mapping[str, str | None]:
-    """Returns the hashes of setting, data and pretrained encoder (or None) that a checkpoint was written with.
+    """Returns the hashes of setting, data, pretrained encoder and initial weights that a checkpoint was written with.
 
     Raises:
         RunError: If it is missing or damaged, or was written by another version of sentattn.
     """
     try:
         identity: Mapping[str, str] = read_checkpoint(path)["callbacks"][Checkpoints.__qualname__]["identity"]
-        return {name: identity[name] for name in ("setting", "data_fingerprint", "encoder")}
+        before = {name: identity[name] for name in ("setting", "data_fingerprint", "encoder")}
+        return before | {"init_from": identity.get("init_from")}  # which came later
     except (KeyError, TypeError) as error:
         message = f"{path} does not say which setting it belongs to: another version of sentattn wrote it."
         raise RunError(Fault(str(path), "damaged", message)) from error

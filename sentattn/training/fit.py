@@ -34,7 +34,7 @@ from sentattn.metrics import ORDERED_ONLY
 from sentattn.models.embedding import TrainingTexts
 from sentattn.training import environment, evaluate
 from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging
-from sentattn.training.checkpoint import Checkpoints
+from sentattn.training.checkpoint import Checkpoints, read_identity
 from sentattn.training.launch import FOLDER, TASK, announce, launch
 from sentattn.training.lit_module import build_lit, build_optimizer
 from sentattn.training.resume import (
@@ -45,6 +45,7 @@ from sentattn.training.resume import (
     require_same,
 )
 from sentattn.training.signals import Signals
+from sentattn.training.start import start_from, weights_hash
 from sentattn.training.states import require_positions, use_cached_states
 from sentattn.training.trainer import build_trainer
 
@@ -59,8 +60,8 @@ if TYPE_CHECKING:
 class Prepared(NamedTuple):
     """The data, the module to train on it, and what evaluates its best epoch.
 
-    `identity` holds hashes of setting, data and pretrained encoder (or None), which must be the same when a run is
-    resumed.
+    `identity` holds hashes of setting, data, pretrained encoder and weights at the start (or None), which must be the
+    same when a run is resumed.
     """
 
     data: TextData
@@ -151,7 +152,7 @@ def fit(
                 require_package(settings.logger)
                 if run:
                     locks.enter_context(runs.lock(run.path))
-            prepared = prepare(settings, progress)
+            prepared = prepare(settings, progress, run)
             if run:
                 require_same(run, prepared.identity)
             data, module, evaluator, _ = prepared
@@ -180,8 +181,10 @@ def choose_precision(settings: Settings) -> Settings:
     return replace(settings, trainer=trainer)
 
 
-def prepare(settings: Settings, progress: Progress) -> Prepared:
+def prepare(settings: Settings, progress: Progress, resumed: runs.Run | None = None) -> Prepared:
     """Reads the data, builds the module, and prints notes on both.
+
+    The weights of a run that is resumed are in its checkpoint, and so not read from `init_from`.
 
     Raises:
         UserError: If the settings do not fit this machine or one another, or the data cannot be used. What this machine
@@ -198,10 +201,14 @@ def prepare(settings: Settings, progress: Progress) -> Prepared:
     environment.require_lstm(settings.trainer, evaluator.device, outline)
     build_optimizer(settings, outline)
     data = _build_datamodule(settings, progress)
-    module = _build_module(settings, data)
+    module = _build_module(settings, data, is_new=resumed is None)
+    start = settings.init_from
+    if start is not None:
+        start = read_identity(resumed.last_checkpoint)["init_from"] if resumed else weights_hash(start)
     encoder, vectors = module.model.embedding.fingerprint, data.word_vectors.fingerprint if data.word_vectors else None
-    setting = setting_hash(settings, vectors=vectors, encoder=encoder, tokenizer=data.tokenizer.fingerprint)
-    identity = {"setting": setting, "data_fingerprint": data.fingerprint, "encoder": encoder}
+    files = {"vectors": vectors, "encoder": encoder, "tokenizer": data.tokenizer.fingerprint, "init_from": start}
+    setting = setting_hash(settings, **files)
+    identity = {"setting": setting, "data_fingerprint": data.fingerprint, "encoder": encoder, "init_from": start}
     return Prepared(data, module, evaluator, identity)
 
 
@@ -227,7 +234,7 @@ def _build_datamodule(settings: Settings, progress: Progress) -> TextData:
     return data
 
 
-def _build_module(settings: Settings, data: TextData) -> LitClassifier:
+def _build_module(settings: Settings, data: TextData, *, is_new: bool) -> LitClassifier:
     """Builds the model for the vocabulary and the classes of the data, with its loss, optimizer and schedule."""
     train = data.split("train")
     ids = {"num_embeddings": len(data.tokenizer), "num_special": data.tokenizer.num_special}
@@ -236,12 +243,16 @@ def _build_module(settings: Settings, data: TextData) -> LitClassifier:
     if data.word_vectors is not None:
         with build.explained("data.vectors"):
             model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
+    if settings.init_from is not None and is_new:
+        print(*start_from(settings.init_from, model, data.tokenizer, data.labels), sep="\n")
     if settings.compile:
         model.compile(dynamic=True)  # batches differ in length: compiled once for all of them
     module = build_lit(settings, model, class_counts=data.class_counts, ordered=data.ordered)
     loss = module.loss
-    if module.model.embedding.fingerprint is None and (
-        settings.model["embedding"].get("frozen") and settings.data.get("vectors") is None
+    if (
+        settings.init_from is None
+        and module.model.embedding.fingerprint is None
+        and (settings.model["embedding"].get("frozen") and settings.data.get("vectors") is None)
     ):
         print("model.embedding.frozen=true without data.vectors: the words keep the random vectors they start with.")
     if loss.class_weights:

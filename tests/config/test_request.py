@@ -128,7 +128,7 @@ def test_keys_that_conflict_with_resume(saved: Path) -> None:
         (["resme=auto"], "resme", "unknown", "Did you mean 'resume'?"),
         (["--seeds=3"], "seeds", "unknown", "'seeds'"),
         (["+seeds=3"], "seeds", "unknown", "type seeds=3"),
-        (["resume=${oc.env:RUN}"], "resume", "type", "or $HOME"),
+        (["resume=${oc.env:NOT_SET}"], "resume", "missing", "NOT_SET"),
         (["from=${run}"], "from", "type", ""),
         (["--check"], "check", "unknown", "'check'"),
         (["--resume"], "resume", "unknown", "'resume'"),
@@ -178,3 +178,35 @@ def test_files_that_hold_no_settings(tmp_path: Path, text: str, key: str, kind: 
 def test_a_folder_that_is_no_run(tmp_path: Path, key: str) -> None:
     for folder in (tmp_path, tmp_path / "x"):
         assert kinds([f"{key}={folder}"], read_request) == [("run", "not_found")]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("nowhere", "not_found"), ("run (1)", "missing"), ("empty", "not_found"), ("file", "not_found")]
+)
+def test_a_start_from_no_finished_run_is_refused_with_all_other_faults(
+    name: str, kind: str, saved: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    words = [f"init_from={tmp_path / name}", "seed=x"]
+    assert kinds(words, read_request) == [("init_from", kind), ("seed", "type")]
+    assert kinds(words[:1], read_request) == [("init_from", kind)]
+    assert kinds(["init_from=${oc.env:NOT_SET}"], read_request) == [("init_from", "missing")]
+
+
+def test_a_saved_start_that_is_gone_can_be_left_out(saved: Path, tmp_path: Path) -> None:
+    settings = compose(["init_from=" + str(tmp_path / "gone")])
+    file = write(tmp_path / "settings.yaml", settings)
+    assert kinds([f"from={file}"], read_request) == [("init_from", "not_found")]
+    assert read_request([f"from={file}", "init_from=null"]).settings.init_from is None
+
+
+def test_a_resumed_run_is_read_without_its_start(saved: Path, tmp_path: Path) -> None:
+    write(saved / "config.yaml", compose(["init_from=" + str(tmp_path / "gone")]))
+    assert read_request([f"resume={saved}"]).settings.init_from == str(tmp_path / "gone")
+
+
+def test_no_reference_in_a_file_is_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDER", "elsewhere")
+    file = write(tmp_path / "best.yaml", {"overrides": ["output_dir=${oc.env:FOLDER}"]})
+    assert kinds([f"from={file}"], read_request) == [("output_dir", "type")]

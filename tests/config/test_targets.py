@@ -263,10 +263,10 @@ def test_later_settings_at_their_default_leave_the_hash_unchanged(key: str, valu
     parent, _, name = key.rpartition(".")
     settings = compose(["model=relation", "data=table", "data.train=a.csv"])
     without, other = copy.deepcopy(settings), copy.deepcopy(settings)
-    get_path(without, parent).pop(name, None)
-    get_path(other, parent)[name] = "other"
+    (get_path(without, parent) if parent else without).pop(name, None)
+    (get_path(other, parent) if parent else other)[name] = "other"
     for value in values:
-        get_path(settings, parent)[name] = value
+        (get_path(settings, parent) if parent else settings)[name] = value
         assert setting_hash(settings) == setting_hash(without) != setting_hash(other)
 
 

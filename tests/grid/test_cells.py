@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from sentattn.errors import SettingError
 from sentattn.grid.grid import read_cells
+from sentattn.prediction.model import LoadedRun
 
 
 def names(*words: str) -> list[str]:
@@ -116,3 +118,23 @@ def test_settings_of_a_file(tmp_path: Path) -> None:
     cells, _ = read_cells([f"from={file}", "loss.penalty=0,1"])
     assert [cell.settings["model"]["attention"]["hops"] for cell in cells] == [7, 7]
     assert cells[0].arguments[0] == f"from={file}"
+
+
+@pytest.fixture
+def latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_run: LoadedRun) -> str:
+    """The newest run under `outputs/`."""
+    monkeypatch.chdir(tmp_path)
+    path = Path("outputs", "demo", "structured", "20260101-000000-aaaa")
+    shutil.copytree(tiny_run.path, path)
+    return str(path)
+
+
+def test_all_cells_start_from_the_run_that_was_the_latest(latest: str) -> None:
+    cells, _ = read_cells(["init_from=latest", "model=mean,structured"])
+    assert all(f"init_from={latest}" in cell.arguments for cell in cells)
+
+
+def test_cells_start_from_different_runs(latest: str) -> None:
+    shutil.copytree(latest, "other")
+    cells, _ = read_cells([f"init_from=choice({latest},other)", "seeds=2"])
+    assert [cell.settings["init_from"] for cell in cells] == [latest, "other"] * 2

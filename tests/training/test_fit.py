@@ -43,6 +43,7 @@ RESULT_KEYS = {
     "versions",
     "data_fingerprint",
     "encoder",
+    "init_from",
 }
 
 WITHOUT_MOMENTUM = ["optimizer=sgd", "optimizer.nesterov=true", "optimizer.momentum=0"]

@@ -15,12 +15,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
+from sentattn import run
 from sentattn.config import types
 from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR, read_values
 from sentattn.config.groups import Choices, conf_dir, load
 from sentattn.config.request import read_request
-from sentattn.config.schema import TOP
+from sentattn.config.schema import INIT_FROM, TOP
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError, closest, suggestion
@@ -107,6 +108,7 @@ class Draft:
                 message = f"{key}={text}: there is no setting {key!r}. Did you mean {near!r}?"
                 faults.append(Fault(key, "unknown", message))
             elif key != SWEEP:
+                text = str(run.load(text).path) if (key, text) == (INIT_FROM, run.LATEST) else text  # for all trials
                 if key in COMPONENTS.values() and text != self.texts.get(key):  # the settings are those of another
                     kept = {k: t for k, t in self.texts.items() if k in added or k.partition(".")[0] != component}
                     self.texts = kept

@@ -155,7 +155,7 @@ def is_range(key: str, text: str) -> bool:
     """Whether a text stands for several values, valid or not; texts and paths are always one value."""
     call = CALL.match(text)
     if key in RAW:
-        return key == "data.vectors" and call is not None and call[1] in FUNCTIONS
+        return key in ("data.vectors", "init_from") and call is not None and call[1] in FUNCTIONS
     if call is not None and suggestion(call[1].lower(), FUNCTIONS):
         return True
     try:

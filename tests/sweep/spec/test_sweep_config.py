@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from sweep_words import faults, kinds, write
 
 from sentattn.config.groups import comment
 from sentattn.config.request import read_request
+from sentattn.prediction.model import LoadedRun
 from sentattn.sweep.spec.config import read_plan, sweeps_dir
 from sentattn.sweep.spec.plan import Objective, Plan
 from sentattn.sweep.spec.search_space import suggest
@@ -234,3 +236,12 @@ def test_reading_a_plan_needs_no_torch() -> None:
     code = f"import sys; {read}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_all_trials_start_from_the_run_that_was_the_latest(
+    tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path("outputs", "demo", "structured", "20260101-000000-aaaa")
+    shutil.copytree(tiny_run.path, path)
+    assert f"init_from={path}" in read_plan(["init_from=latest", "model.attention.hops=range(1,9)"]).overrides
