@@ -208,6 +208,20 @@ def test_the_examples_for_scikit_learn_run(reviews: None, capsys: pytest.Capture
     assert Path("classifier.joblib").stat().st_size > 0
 
 
+def test_the_guide_to_a_trainer_of_ones_own_runs(
+    outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(outputs, tmp_path / "outputs")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(block("python.md", "python", "pl.Trainer("), names)  # the document's lines
+    before = names["module"].state_dict()["model.encoder.forwards.0.weight_hh_l0"].clone()
+    assert names["metrics"].keys() >= {"test/accuracy", "test/loss"}
+    exec(block("python.md", "python", "module.compute_loss("), names)
+    after = names["run"].classifier.model.state_dict()["encoder.forwards.0.weight_hh_l0"]
+    assert not torch.equal(before, after)
+
+
 @pytest.mark.parametrize("page", ["python.md", "sklearn.md"])
 def test_names_on_pages_of_the_interface_exist(page: str) -> None:
     for name, members in re.findall(
