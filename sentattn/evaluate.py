@@ -8,7 +8,7 @@ usage: python -m sentattn.evaluate run=DIR [split=test] [name=NAME] [output=FILE
            and the split, such as reviews-test
   output   file for the metrics, as JSON
   data     other data with the same labels; data.* are its settings. Of a table, data.test=FILE is enough: columns
-           that are not named are those of the run's own table
+           that are not named are those of the run's own table, and so is data.header
   trust    trust=true loads a run with classes of your own: it can run any code that the run names
 
 The texts are read with the vocabulary and the length that the run was trained with. The predictions are written into

@@ -29,6 +29,7 @@ from sentattn.config import command_line
 from sentattn.config.groups import comment, conf_dir
 from sentattn.config.targets import label
 from sentattn.console import WIDTH, table_lines
+from sentattn.data.readers.tables import as_columns
 from sentattn.errors import Fault, SettingError, suggestion
 from sentattn.run import LOADER
 
@@ -88,10 +89,10 @@ def _named(config: str) -> dict[str, str]:
     """Returns what model and data of a run are called: the variant with its parts, a table with its file."""
     settings = yaml.load(config, LOADER)  # noqa: S506 - a safe one
     data = settings.get("data")
-    file = data.get("train") if isinstance(data, Mapping) else None
-    if not isinstance(file, str) or "name" not in data:
+    files = data.get("train") if isinstance(data, Mapping) else None
+    if not isinstance(files, str | list) or "name" not in data:
         return {"model": label(settings)}
-    name, half = Path(file).name, LONGEST_FILE // 2
+    name, half = ", ".join(Path(file).name for file in as_columns(files)), LONGEST_FILE // 2
     short = name if len(name) <= LONGEST_FILE else f"{name[:half]}\u2026{name[-half:]}"
     return {"model": label(settings), "data": f"{data['name']} ({short})"}
 

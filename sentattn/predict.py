@@ -5,9 +5,13 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
 
   run         run directory, `latest`, or hf://USER/NAME on the Hugging Face Hub; it may also be typed without a key
   text        a text, taken as it was typed
-  input       file of texts: .txt (one a line) or a table, .csv, .tsv, .jsonl or .parquet; `-` reads lines of text
-              from the standard input
-  column      the table's column of texts; default that of the table that the run was trained on, or `text`
+  input       file of texts: .txt (one a line) or a table, .csv, .tsv, .json, .jsonl or .parquet, or several tables as a
+              list or a pattern; `-` reads lines of text from the standard input
+  column      the table's column of texts, or several, which are joined, as column=[title,body]; default those of the
+              table that the run was trained on, or `text`
+  header      header=false: a CSV without a header, whose columns are numbers, as column=2; by default, whether that of
+              the run's table has one
+  encoding    encoding of the input, such as latin-1; default utf-8
   output      file for the predictions: .jsonl (with attention), .csv or .tsv. It has all columns and all rows of the
               input in their order, then label, probability_CLASS, unknown_words and error; where the input has such a
               column, the new one begins with predicted_. A row without a text has an empty prediction, and the
@@ -48,7 +52,8 @@ from typing import Any, NamedTuple
 
 from sentattn.config import command_line, types
 from sentattn.console import Progress
-from sentattn.data.readers.tables import records, require_table, text_lines, text_of
+from sentattn.data.readers import tables
+from sentattn.data.readers.tables import DEFAULT, Options, as_columns
 from sentattn.errors import DataError, Fault, RunError, SettingError
 from sentattn.prediction.frames import free_name, prediction_columns
 from sentattn.prediction.prediction import NO_TEXT, Prediction
@@ -59,6 +64,8 @@ KEYS = {
     "text": "str",
     "input": "str",
     "column": "str",
+    "header": "bool",
+    "encoding": "str",
     "output": "str",
     "plot": "str",
     "format": 'Literal["text", "json"]',
@@ -73,7 +80,7 @@ JSON = (".jsonl", ".ndjson", ".json")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 OUTPUTS = (".jsonl", *DELIMITERS)
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
-HINT = "Name the column of texts with column=NAME."
+HINT = "Name the column of texts with column=NAME; header=false numbers those of a CSV without a header from 1."
 
 
 class Row(NamedTuple):
@@ -133,7 +140,7 @@ def main(arguments: list[str]) -> None:
     """Runs the command."""
     arguments = command_line.run_first(arguments, KEYS)
     settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
-    _check(settings)
+    options = _check(settings)
 
     from sentattn.prediction.model import load
 
@@ -141,10 +148,13 @@ def main(arguments: list[str]) -> None:
     classifier = run.classifier
 
     source = settings.get("input", "")
-    column = settings.get("column") or run.settings.get("data", {}).get("text") or COLUMN
+    trained = run.settings.get("data", {})
+    column = types.parse_names(settings.get("column", "")) or trained.get("text") or COLUMN
+    if "header" not in settings and all(map(tables.COLUMN_NUMBER.fullmatch, as_columns(column))):
+        options = options._replace(header=trained.get("header", True))
     text = settings.get("text", "")
-    rows = read_rows(source, column=column) if source else iter([Row("text", {COLUMN: text}, text)])
-    columns = column_names(source, column=column) if source else [COLUMN]
+    rows = read_rows(source, column=column, options=options) if source else iter([Row("text", {COLUMN: text}, text)])
+    columns = column_names(source, column=column, options=options) if source else [COLUMN]
     pairs = settings.get("pairs", not source and _shows_pairs(settings))
     summary = Summary(max_plotted=MAX_PLOTTED_WITH_PAIRS if pairs else MAX_PLOTTED)
 
@@ -170,8 +180,12 @@ def main(arguments: list[str]) -> None:
         print(f"picture in {settings['plot']}", *filter(None, [note]), sep="; ", file=sys.stderr)
 
 
-def _check(settings: Mapping[str, Any]) -> None:
-    """Checks which settings go together, before anything is loaded; raises a `SettingError` with all faults."""
+def _check(settings: Mapping[str, Any]) -> Options:
+    """Checks which settings go together, before anything is loaded; raises a `SettingError` with all faults.
+
+    Returns:
+        How the input is read.
+    """
     typed = {key: f"{key}={types.as_typed(value)}" for key, value in settings.items()}
     is_input, is_text = "input" in settings, bool(settings.get("text", "").strip())
     is_table = is_input and not is_lines(settings["input"])
@@ -182,6 +196,8 @@ def _check(settings: Mapping[str, Any]) -> None:
         ("input", "conflict", is_input and "text" in settings, "text= and input= exclude one another; leave one out."),
         ("text", "missing", not is_input and not is_text, 'Nothing to predict: type text="..." or input=FILE.'),
         ("column", "no_effect", not is_table, "has no effect without input=TABLE; leave it out."),
+        ("header", "no_effect", not is_table, "has no effect without input=TABLE; leave it out."),
+        ("encoding", "no_effect", not is_input, "has no effect without input=FILE; leave it out."),
         ("format", "no_effect", "output" in settings, "has no effect on output=, whose ending decides."),
         ("pairs", "no_effect", no_pairs, f"has no effect here; {places}."),
         ("batch_size", "no_effect", batch_of_one, "has no effect with pairs=true: a batch is one text then."),
@@ -191,12 +207,15 @@ def _check(settings: Mapping[str, Any]) -> None:
         for key, kind, is_wrong, message in checks
         if is_wrong and (key in settings or kind == "missing")
     ]
+    options = Options(settings.get("header", True), settings.get("encoding", tables.UTF8), "encoding")
+    faults += tables.option_faults(options, [types.parse_names(settings["input"])] if is_table else [])
     if faults:
         raise SettingError(*faults)
     if "plot" in settings:
         from sentattn.rendering import require_format
 
         require_format(Path(settings["plot"]))
+    return options
 
 
 def _shows_pairs(settings: Mapping[str, Any]) -> bool:
@@ -229,27 +248,32 @@ def is_lines(source: str) -> bool:
     return source == STDIN or Path(source).suffix == TEXT
 
 
-def read_rows(source: str, *, column: str = COLUMN) -> Iterator[Row]:
+def read_rows(source: str, *, column: str | Sequence[str] = COLUMN, options: Options = DEFAULT) -> Iterator[Row]:
     """Yields the rows of a file in its order, those without a text too.
 
-    A `.txt` file and the standard input (`-`) hold one text a line; a table (CSV, TSV, JSON lines, parquet) has a
-    column of texts. Empty lines of a table are skipped. So that any row can be written again, NaN and infinity become
-    None, and half characters, which JSON can hold inside a list or an object, become U+FFFD.
+    A `.txt` file and the standard input (`-`) hold one text a line; tables (CSV, TSV, JSON, parquet) have a
+    column of texts, or several, which are joined. Empty lines of a table are skipped. So that any row can be written
+    again, NaN and infinity become None, and half characters, which JSON can hold inside a list or an object, become
+    U+FFFD.
 
     Raises:
         DataError: If the file cannot be read; the message names file and line.
     """
+    if not is_lines(source):
+        columns, paths = as_columns(column), tables.table_paths(types.parse_names(source), "input")
+        tables.require_alike(paths, columns, HINT, options)
+        for path in paths:
+            place = f"{path.name}, " if len(paths) > 1 else ""
+            for record in tables.records(path, columns, HINT, options._replace(keep_others=True)):
+                values = {str(_writable(name)): _writable(value) for name, value in record.values.items()}
+                yield Row(f"{place}{record.where}", values, tables.text_of(record, columns, path))
+        return
     path = Path(source)
     if source != STDIN:
-        require_table(path, "input", also=(TEXT,))
-    if not is_lines(source):
-        for record in records(path, [column], HINT, keep_others=True):
-            values = {str(_writable(name)): _writable(value) for name, value in record.values.items()}
-            yield Row(record.where, values, text_of(record, column, path))
-        return
+        tables.require_table(path, "input", also=(TEXT,))
     try:
         with nullcontext(sys.stdin.buffer) if source == STDIN else path.open("rb") as stream:
-            lines = text_lines(stream, "standard input" if source == STDIN else source)
+            lines = tables.text_lines(stream, "standard input" if source == STDIN else source, options)
             for number, line in enumerate(lines, start=1):
                 text = line.rstrip("\r\n")
                 yield Row(f"line {number}", {COLUMN: text}, text)
@@ -268,13 +292,13 @@ def _writable(value: object) -> object:
     return [_writable(inner) for inner in value] if isinstance(value, list) else value
 
 
-def column_names(source: str, *, column: str = COLUMN) -> list[str]:
+def column_names(source: str, *, column: str | Sequence[str] = COLUMN, options: Options = DEFAULT) -> list[str]:
     """Returns the columns of the input in their order: those of any row, since objects of JSON lines may differ."""
     if is_lines(source):
         return [COLUMN]
-    rows = read_rows(source, column=column)
-    if not {*JSON} & {*Path(source).suffixes}:
-        return list(next((row.values for row in rows), {column: ""}))
+    rows = read_rows(source, column=column, options=options)
+    if not any(ending in source for ending in JSON):
+        return list(next((row.values for row in rows), as_columns(column)))
     return list(dict.fromkeys(name for row in rows for name in row.values))
 
 
@@ -295,11 +319,11 @@ def to_json(row: Row, columns: Sequence[str]) -> str:
     """Returns a row as a line of JSON: its columns, then the prediction as `Prediction.to_json` has it.
 
     A key of the prediction that is one of the input's columns begins with `predicted_`; a column `text` replaces the
-    prediction's.
+    prediction's, unless that was joined from several columns.
     """
     empty = {"text": "", "label": None, "error": NO_TEXT}
     fields = empty if row.prediction is None else row.prediction.to_json()
-    if "text" in columns:
+    if "text" in columns and (not row.text or row.text in row.values.values()):
         del fields["text"]
     values = row.values | {free_name(key, columns): value for key, value in fields.items()}
     return json.dumps(values, ensure_ascii=False, allow_nan=False, default=str)

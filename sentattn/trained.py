@@ -44,7 +44,8 @@ class TrainedRun(LoadedRun):
         settings = override(self.settings, overrides, only=["data"], trust=self.trust)
         data, trained = settings["data"], self.settings["data"]
         typed = [word.partition("=")[0] for word in overrides]
-        for key in ("text", "label"):  # a table has the columns of the run's table, save for those that are typed
+        # A table has the columns of the run's table, save for those that are typed.
+        for key in ("text", "label") if {"data.text", "data.label"} <= {*typed} else ("text", "label", "header"):
             if key in data and key in trained and f"data.{key}" not in typed:
                 data[key] = trained[key]
         tables.check(data, split=split)
@@ -88,8 +89,9 @@ def _evaluation_name(typed: str | None, data: Mapping[str, Any], split: str) -> 
     Raises:
         SettingError: If the one that was typed cannot be.
     """
-    file = data.get(split) or data.get("train") if data["name"] == "table" else None
-    of_data = Path(file.removesuffix(".gz")).stem if file else data["name"]
+    files = data.get(split) or data.get("train") if data["name"] == "table" else None
+    first = Path(tables.as_columns(files)[0]).name.strip("*") if files else ""
+    of_data = re.sub(r"\.\w+(\.(gz|bz2|xz|zst))?$", "", first) or data["name"]
     name = typed or re.sub(r"[^\w.-]", "_", f"{of_data}-{split}")
     if name in (*SPLITS, "train") or not re.fullmatch(r"\w[\w.-]*", name):
         message = (

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from sentattn import predict
 from sentattn.models.attention.structured import Structured
+from sentattn.prediction.model import load
 from sentattn.run import Run
 
 TEXT = "It's great, but slow (10/10)! Schön."
@@ -119,6 +120,11 @@ def test_predictions_of_a_file_are_in_its_order(
         (["run=RUN", "text=a", "column=b"], [("column", "no_effect")]),
         (["run=RUN", "input=a.txt", "column=b"], [("column", "no_effect")]),
         (["run=RUN", "input=-", "column=b"], [("column", "no_effect")]),
+        (["run=RUN", "text=a", "header=false"], [("header", "no_effect")]),
+        (["run=RUN", "text=a", "encoding=latin-1"], [("encoding", "no_effect")]),
+        (["run=RUN", "input=a.parquet", "encoding=latin-1"], [("encoding", "no_effect")]),
+        (["run=RUN", "input=[a.json,b.jsonl]", "header=false"], [("header", "no_effect")]),
+        (["run=RUN", "input=a.csv", "encoding=lattin1"], [("encoding", "unknown")]),
         (["run=RUN", "text=a", "output=o.xls"], [("output", "unsupported")]),
     ],
 )
@@ -175,6 +181,23 @@ def test_rows_without_a_text_and_unknown_words_are_reported(
     assert shown.out.splitlines()[1] == "(line 3: no text)"
     assert "1 (line 3)" in shown.err
     assert "1 of 3 tokens" in shown.err
+
+
+def test_texts_of_several_columns_are_joined(tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in.csv").write_text("title,text\nGood,the film\n,bad\n")
+    arguments = [f"run={tiny_run.path}", f"input={tmp_path / 'in.csv'}"]
+    assert predict.main([*arguments, "column=[title,text]", "format=json"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["text"], first["predicted_text"]) == ("the film", "Good\nthe film")
+    assert [first["predicted_text"][start:end] for start, end in first["spans"]] == first["tokens"]
+    assert (second["text"], second["tokens"]) == ("bad", ["bad"])
+    frame = {"title": ["Good", None], "text": ["the film", "bad"]}
+    run = load(tiny_run.path)
+    expected = [one.probabilities for one in run.predict(["Good\nthe film", "bad"])]
+    found = run.predict(frame, text=["title", "text"])
+    assert found["probability_negative"] == pytest.approx([one["negative"] for one in expected])
+    assert predict.main([*arguments, "column=[titel,text]"]) == 2
+    assert "Did you mean 'title'?" in capsys.readouterr().err
 
 
 def test_unknown_words_of_a_text_are_reported(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,6 +107,27 @@ def numbered(rows: int) -> list[tuple[int, str]]:
     return [(i, list(WORDS)[i % 3]) for i in range(rows)]
 
 
+def test_a_run_without_a_header_reads_such_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("bare-1.csv", "bare-2.csv"):
+        lines = [f"{i % 2},Schön {'gut' if i % 2 else 'schlecht'} {i}\n" for i in range(30)]
+        (folder / name).write_text("".join(lines), encoding="latin-1")
+    settings = [s for s in tiny("data=table", "data.train=bare-*.csv") if not s.startswith("data.limit")]
+    columns = ["data.header=false", "data.text=2", "data.label=1", "data.encoding=latin-1", "output_dir=bare"]
+    assert train.main([*settings, *columns]) == 0
+    [result] = folder.glob("bare/table/structured/*/result.json")
+    run = str(result.parent)
+    assert predict.main([run, "input=bare-*.csv", "encoding=latin-1", "format=json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    assert (len(rows), rows[1]["text"], rows[1]["1"]) == (60, "Schön gut 1", "1")
+    assert predict.main([run, "input=bare-1.csv"]) == 2
+    assert "encoding=latin-1" in capsys.readouterr().err
+    (folder / "named.csv").write_text("text,stars\ngut,1\nschlecht,0\n")
+    assert predict.main([run, "input=named.csv", "column=text"]) == 0
+    assert evaluate.main([run, "data=table", "data.test=bare-2.csv", "data.encoding=latin-1"]) == 0
+    assert evaluate.main([run, "data=table", "data.test=named.csv", "data.text=text", "data.label=stars"]) == 0
+    assert (result.parent / "predictions-named-test.parquet").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [

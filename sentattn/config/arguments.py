@@ -13,7 +13,8 @@ from hydra.errors import HydraException
 
 from sentattn.config.command_line import CONFIG_DIR, reference_fault
 from sentattn.config.groups import Choices
-from sentattn.config.schema import COLUMNS, COMMAND_KEYS, RAW, TOP
+from sentattn.config.schema import COLUMNS, COMMAND_KEYS, LISTS, RAW, TOP
+from sentattn.config.types import parse_names
 from sentattn.errors import Fault, SettingError, closest, suggestion
 
 OPTIONS = ("--help", "--cfg job", CONFIG_DIR, "--multirun")
@@ -109,7 +110,7 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
     if key not in COLUMNS and (fault := reference_fault(key, text)):
         raise SettingError(fault)
     if key in RAW or not text:
-        return Argument(position, key, text, text)
+        return Argument(position, key, text, parse_names(text) if key in LISTS else text)
     try:
         override = OverridesParser.create().parse_override(word)
     except HydraException as error:

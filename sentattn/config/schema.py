@@ -137,6 +137,9 @@ TRAIN = "train"
 COLUMNS = frozenset({"data.text", "data.label", "data.group"})
 """Keys that hold the name of a column."""
 
+LISTS = frozenset({"data.text", "data.train", "data.val", "data.test"})
+"""Raw keys that hold a name or, in brackets, a list of names; see `types.parse_names`."""
+
 RAW = frozenset(
     COLUMNS
     | {f"data.{key}" for key in ("path", "train", "val", "test")}
@@ -238,6 +241,8 @@ ADDED_LATER: dict[str, tuple[object, ...]] = {
     "data.train_size": (None,),
     "data.train_seed": (None,),
     "init_from": (None,),
+    "data.header": (True,),
+    "data.encoding": ("utf-8",),
 }
 """Settings that came later, with the values that the hash leaves out, the default first.
 

@@ -7,6 +7,7 @@ finite.
 
 from __future__ import annotations
 
+import csv
 import functools
 import inspect
 import json
@@ -168,6 +169,15 @@ def parse(text: str) -> bool | float | str | None:
         except ValueError:
             continue
     return text
+
+
+def parse_names(text: str) -> str | list[str]:
+    """Returns the names of a list such as `[title,body]`, quoted as in CSV, or a single name, in brackets or not."""
+    if not (text.startswith("[") and text.endswith("]")):
+        return text
+    rows = csv.reader(text[1:-1].splitlines(keepends=True), skipinitialspace=True)
+    names = [name.strip() for row in rows for name in row]
+    return names[0] if len(names) == 1 else names
 
 
 def hints(function: Callable[..., object]) -> dict[str, Kind]:

@@ -7,28 +7,36 @@ from typing import Any
 
 import numpy as np
 
+from sentattn.data.readers.tables import as_columns, joined
 from sentattn.errors import DataError, Fault, SettingError
 
 
-def read_texts(source: Any, *, text: str | None, default: str) -> tuple[Iterable[object], list[str] | None]:
+def read_texts(
+    source: Any, *, text: str | Sequence[str] | None, default: str | Sequence[str]
+) -> tuple[Iterable[object], list[str] | None]:
     """Returns the texts of one text, a list, a series or a data frame, and the names of the columns of the last.
 
-    `text` is the data frame's column of texts; None for the default.
+    `text` is the data frame's column of texts, or several, whose texts are joined; None for the default.
 
     Raises:
-        DataError: If the data frame does not have one such column.
+        DataError: If the data frame does not have one such column of each name.
         SettingError: If `text` is set and the source has no columns.
     """
     if isinstance(source, str):
         source = [source]
     names = source if isinstance(source, Mapping) else getattr(source, "column_names", None)
     names = getattr(source, "columns", None) if names is None else names
-    column = default if text is None else text
+    wanted = as_columns(default if text is None else text)
     if names is not None:
-        if (names := list(names)).count(column) != 1:
-            message = f"text={column} must name one column; there are {', '.join(map(repr, names))}."
-            raise DataError(Fault("text", "missing", f"{message} Type text=COLUMN next to the frame."))
-        source = source[column]
+        names = list(names)
+        for column in wanted:
+            if names.count(column) != 1:
+                message = f"text={column} must name one column; there are {', '.join(map(repr, names))}."
+                raise DataError(Fault("text", "missing", f"{message} Type text=COLUMN next to the frame."))
+        if len(wanted) > 1:
+            rows = zip(*(read_texts(source[column], text=None, default="")[0] for column in wanted), strict=True)
+            return [joined(part for part in row if isinstance(part, str)) for row in rows], names
+        source = source[wanted[0]]
     elif text is not None:
         message = f"text={text} has no effect without a data frame: leave it out."
         raise SettingError(Fault("text", "no_effect", message))

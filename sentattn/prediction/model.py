@@ -192,7 +192,9 @@ class LoadedRun(Run):
         """The trained model with its tokenizer and labels; a `RunError` if the run has none."""
         return Classifier.load(self.path / MODEL, trust=self.trust)
 
-    def predict(self, texts: Any, *, text: str | None = None, batch_size: int = 64, pairs: bool = False) -> Any:
+    def predict(
+        self, texts: Any, *, text: str | Sequence[str] | None = None, batch_size: int = 64, pairs: bool = False
+    ) -> Any:
         """Predicts texts: a data frame in, a data frame out; else labels, probabilities, tokens and attention.
 
         In a notebook, a list of predictions is shown as shaded texts.
@@ -201,7 +203,8 @@ class LoadedRun(Run):
             texts: One text, a list or series of texts, or a data frame (of pandas, polars or pyarrow, a data set of
                 Hugging Face, a dictionary of columns) with a column of texts. A missing value, a number and a text
                 without a word have an empty prediction, whose label is None.
-            text: The data frame's column of texts; None for that of the table that the run was trained on, or `text`.
+            text: The data frame's column of texts, or several, which are joined; None for those of the table that the
+                run was trained on, or `text`.
             batch_size: Texts in a batch.
             pairs: Whether to return token-to-token weights too, where the model has them.
 
@@ -229,12 +232,14 @@ class LoadedRun(Run):
         added = prediction_columns(labels, columns)
         return with_columns(texts, {name: [row[i] for row in rows] for i, name in enumerate(added)})
 
-    def attention(self, texts: Any, *, text: str | None = None, batch_size: int = 64) -> list[TokenWeights]:
+    def attention(
+        self, texts: Any, *, text: str | Sequence[str] | None = None, batch_size: int = 64
+    ) -> list[TokenWeights]:
         """Returns the attention to each text as arrays; see `Classifier.attention`. The arguments are `predict`'s."""
         values, _ = self._texts(texts, text)
         return self.classifier.attention(values, batch_size=batch_size)
 
-    def _texts(self, source: Any, text: str | None) -> tuple[Iterable[object], list[str] | None]:
+    def _texts(self, source: Any, text: str | Sequence[str] | None) -> tuple[Iterable[object], list[str] | None]:
         """Returns the texts of a source, and its columns if it is a data frame."""
         return read_texts(source, text=text, default=self.settings.get("data", {}).get("text") or "text")
 

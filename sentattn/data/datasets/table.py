@@ -24,19 +24,20 @@ SHOWN = 20
 
 
 class TableSource(Source):
-    """Labelled texts in tables, one file per split.
+    """Labelled texts in tables, one or several per split.
 
     The classes are those of the training rows; without training rows they must be passed. A missing text is read as "",
     and such a row is dropped later; a missing label is refused.
 
     Args:
-        files: The file of each split.
-        text: Name of the column of texts.
+        files: The file of each split, a pattern of files, or a list.
+        text: Name of the column of texts, or of several, which are joined.
         label: Name of the column of labels.
         group: Name of the column that says which rows belong together, or None. Its values are optional.
         classes: The labels in their order; None takes the distinct labels of the training rows, sorted. Without
             training rows, those of the model that is evaluated; the label 5 then matches `5 stars`.
         ordered: Whether the classes are steps of a scale; None infers it from numbers or from `classes`.
+        options: How the files are read.
         progress: Receives the number of rows whose labels were read.
 
     Raises:
@@ -45,21 +46,20 @@ class TableSource(Source):
 
     def __init__(
         self,
-        files: Mapping[str, Path],
+        files: Mapping[str, str | Path | Sequence[str]],
         *,
-        text: str,
+        text: str | Sequence[str],
         label: str,
         group: str | None = None,
         classes: Sequence[str | float] | None = None,
         ordered: bool | None = None,
+        options: tables.Options = tables.DEFAULT,
         progress: Progress = no_progress,
     ) -> None:
         assert "train" in files or classes is not None, "classes come from the training rows or are passed"
-        self._files = {split: path.expanduser() for split, path in files.items()}
-        for split, path in self._files.items():
-            tables.require_table(path, f"data.{split}")
-        self.splits = tuple(files)
-        self._text, self._label, self._group = text, label, group
+        self._files = {split: tables.table_paths(source, f"data.{split}") for split, source in files.items()}
+        self.splits, self._options = tuple(files), options
+        self._text, self._label, self._group = tables.as_columns(text), label, group
         self._classes = None if classes is None else tuple(label_name(name) or "" for name in classes)
         self._is_ordered, self._progress = ordered, progress
         self._indices: dict[str, int] = {}
@@ -67,15 +67,19 @@ class TableSource(Source):
     def fingerprint(self) -> str:
         """Returns a hash over the content of all files and the settings that change how it is read."""
         content = {}
-        for split, path in self._files.items():
-            with reading(path, f"data.{split}"):
-                content[split] = (path.suffix, sha256(path))
-        parts = [content, self._text, self._label, self._classes, self._is_ordered]
+        for split, paths in self._files.items():
+            with reading(paths[0], f"data.{split}"):
+                hashes = [(path.suffix, sha256(path)) for path in paths]
+            content[split] = hashes[0] if len(hashes) == 1 else hashes
+        text = self._text[0] if len(self._text) == 1 else self._text
+        parts = [content, text, self._label, self._classes, self._is_ordered]
         parts += [] if self._group is None else [self._group]
+        form = self._options[:2]  # header and encoding
+        parts += [] if form == tables.DEFAULT[:2] else form
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def read(self, split: str) -> Iterator[Row]:
-        """Yields the rows of a file; before the first one, the classes are set.
+        """Yields the rows of a split; before the first one, the classes are set.
 
         Raises:
             DataError: If the file is damaged or empty, a label is missing or unknown, or a text, label or group has
@@ -83,8 +87,7 @@ class TableSource(Source):
         """
         if not self._indices:
             self._find_classes()
-        path = self._files[split]
-        for record, name in self._records(path):
+        for path, record, name in self._records(split):
             if name not in self._indices:
                 owner = "the model" if "train" not in self._files else "data.classes" if self._classes else "data.train"
                 legal = ", ".join(self.labels[:SHOWN]) + ", ..." * (len(self.labels) > SHOWN)
@@ -97,20 +100,21 @@ class TableSource(Source):
     def _find_classes(self) -> None:
         classes = self._classes
         if "train" in self._files:
-            path = self._files["train"]
+            path, *others = self._files["train"]
+            where = f"{path} and {len(others):,} more" if others else str(path)
             counts: Counter[str] = Counter()
-            for number, (_, name) in enumerate(self._records(path), start=1):
+            for number, (*_, name) in enumerate(self._records("train"), start=1):
                 if number % ROWS_BETWEEN_REPORTS == 0:
                     self._progress("Finding the classes", number, None)
                 counts[name] += 1
                 if len(counts) > MAX_COUNTED:
                     break
             if classes is None:
-                require_labels(counts, self._label, str(path))
+                require_labels(counts, self._label, where)
                 classes = sort_names(counts)
             if missing := [name for name in classes if name not in counts]:
                 close = suggestion(missing[0], counts)
-                message = f"data.classes names {', '.join(map(repr, missing))}, which no row of {path} has.{close}"
+                message = f"data.classes names {', '.join(map(repr, missing))}, which no row of {where} has.{close}"
                 raise DataError(Fault("data.classes", "unknown", message))
         assert classes is not None
         self.labels = classes
@@ -120,14 +124,13 @@ class TableSource(Source):
         if "train" not in self._files and self.ordered:
             self._indices |= steps(classes)
 
-    def _records(self, path: Path) -> Iterator[tuple[Record, str]]:
-        """Yields the records of a file, each with the name of its class."""
-        record = None
-        columns = [self._text, self._label, *([] if self._group is None else [self._group])]
-        for record in tables.records(path, columns, tables.COLUMNS_HINT):
-            yield record, _name(record, "label", self._label, path)
-        if record is None:
-            raise DataError(Fault("", "missing", f"{path} holds no row."))
+    def _records(self, split: str) -> Iterator[tuple[Path, Record, str]]:
+        """Yields the records of a split, each with its file and the name of its class."""
+        columns = [*self._text, self._label, *([] if self._group is None else [self._group])]
+        tables.require_alike(self._files[split], columns, tables.COLUMNS_HINT, self._options)
+        for path in self._files[split]:
+            for record in tables.records(path, columns, tables.COLUMNS_HINT, self._options):
+                yield path, record, _name(record, "label", self._label, path)
 
 
 def _name(record: Record, setting: str, column: str, path: Path, *, optional: bool = False) -> str:
@@ -138,21 +141,26 @@ def _name(record: Record, setting: str, column: str, path: Path, *, optional: bo
             return name or ""
     except TypeError:
         kind = "type"
-    message = f"the {setting} in {column!r} must be a word or a number, got {reprlib.repr(value)}; correct the row."
+    message = f"the {setting} in {column!r} must be a word, a number or a date, got {reprlib.repr(value)}."
     raise DataError(Fault(f"data.{setting}", kind, f"{path}, {record.where}: {message}"))
 
 
 class Table(TextData):
-    """Your own table in CSV, TSV, JSON lines or parquet.
+    """Your own table in CSV, TSV, JSON or parquet.
 
     Args:
-        train: File of the training rows.
-        val: File of validation rows; null sets training rows aside for validation.
-        test: File of test rows; null sets training rows aside for testing.
-        text: Name of the column of texts.
-        label: Name of the column of labels, which are words or numbers. Empty, `nan`, `NaN`, `NAN`, `None`, `null`,
-            `NULL` and `<NA>` are missing labels.
+        train: File of the training rows; several as a list such as `[a.csv,b.csv]`, or as a pattern such as
+            `shards/*.parquet`, whose files are read in the order of their names.
+        val: File or files of validation rows; null sets training rows aside for validation.
+        test: File or files of test rows; null sets training rows aside for testing.
+        text: Name of the column of texts; of a list such as `[title,body]` the texts are joined by line breaks, without
+            missing ones.
+        label: Name of the column of labels, which are words, numbers, dates, or true and false. Empty, `nan`, `NaN`,
+            `NAN`, `None`, `null`, `NULL` and `<NA>` are missing labels.
         group: Name of a column that says which rows belong together, such as their product or author; null for none.
+        header: Whether CSV and TSV begin with the names of their columns; without, columns are numbers from 1 on, such
+            as `data.text=2`.
+        encoding: Encoding of CSV, TSV and JSON by Python's name, such as `latin-1` or `cp1252`.
         classes: The labels in their order; null takes those of the training rows, sorted, numbers as numbers.
         val_size: Training rows set aside for validation, their number or a share below 1; null for a tenth, or none
             with `val`.
@@ -173,12 +181,14 @@ class Table(TextData):
         self,
         *,
         name: str = "table",
-        train: str | None = None,
-        val: str | None = None,
-        test: str | None = None,
-        text: str = "text",
+        train: str | list[str] | None = None,
+        val: str | list[str] | None = None,
+        test: str | list[str] | None = None,
+        text: str | list[str] = "text",
         label: str = "label",
         group: str | None = None,
+        header: bool = True,
+        encoding: str = "utf-8",
         classes: list[str | int | float | bool] | None = None,
         val_size: Count | Fraction | None = None,
         val_by: Literal["group", "row"] | None = None,
@@ -189,11 +199,13 @@ class Table(TextData):
     ) -> None:
         super().__init__(name=name, **settings)
         columns: Tree = {"text": text, "label": label, "group": group}
+        self.files = {split: file for split, file in (("train", train), ("val", val), ("test", test)) if file}
+        form: Tree = {"header": header, "encoding": encoding}
         if faults := tables.setting_faults(
-            {**columns, "classes": classes, "val": val, "val_size": val_size, "val_by": val_by}
+            {**columns, **form, **self.files, "classes": classes, "val_size": val_size, "val_by": val_by}
         ):
             raise SettingError(*faults)
-        self.files = {split: file for split, file in (("train", train), ("val", val), ("test", test)) if file}
+        self.options = tables.options_of(form)
         self.columns, self.class_names = columns, classes
         self.val_size = 0.1 if val is None and val_size is None else val_size
         self.val_by = val_by or ("row" if group is None else "group")
@@ -209,11 +221,11 @@ class Table(TextData):
 
     def source(self, progress: Progress) -> Source:
         """Returns the rows of the files; only the evaluated split after `test_only`."""
-        files = {split: Path(file) for split, file in self.files.items()}
+        arguments = {**self.columns, "options": self.options}
         if self._evaluated:
             split, labels, ordered = self._evaluated
-            columns = self.columns | {"group": None}
-            return TableSource({split: files[split]}, **columns, classes=labels, ordered=ordered)
-        if "train" not in files:
+            arguments |= {"group": None}
+            return TableSource({split: self.files[split]}, **arguments, classes=labels, ordered=ordered)
+        if "train" not in self.files:
             raise DataError(tables.missing_file({"name": self.name}))
-        return TableSource(files, **self.columns, classes=self.class_names, progress=progress)
+        return TableSource(self.files, **arguments, classes=self.class_names, progress=progress)

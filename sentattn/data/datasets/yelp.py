@@ -20,7 +20,7 @@ from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
 from sentattn.data.readers.archives import File, container, existing, reading
 from sentattn.data.readers.download import fetch
-from sentattn.data.readers.tables import delimited_rows, read_json_lines, read_parquet, require_unicode, text_lines
+from sentattn.data.readers.tables import delimited_rows, read_json, read_parquet, require_unicode, text_lines
 from sentattn.errors import DataError, Fault
 
 Review: TypeAlias = tuple[str, object, object]
@@ -138,7 +138,7 @@ def _label(value: object, classes: Mapping[object, int], where: str) -> int:
 
 
 def _read_lines(stream: BufferedReader, file: File) -> Iterator[Review]:
-    for where, values in read_json_lines(stream, str(file), ("stars", "text"), WHERE):
+    for where, values in read_json(stream, str(file), ("stars", "text"), WHERE):
         yield where, values["text"], values["stars"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import lzma
@@ -9,10 +10,10 @@ import os
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Literal, NamedTuple, cast
+from typing import IO, Any, Literal, NamedTuple, cast
 
 from sentattn.errors import DataError, Fault, suggestion
 
@@ -65,6 +66,17 @@ def container(path: Path) -> Literal["plain", "gzip", "tar", "zip"]:
     if tarfile.is_tarfile(path):
         return "tar"
     return "gzip" if magic.startswith(GZIP) else "plain"
+
+
+def _open_zstd(path: Path) -> io.BufferedReader:
+    from pyarrow import input_stream
+
+    return io.BufferedReader(input_stream(str(path), compression="zstd"))
+
+
+COMPRESSIONS: dict[str, Callable[[Path], Any]]
+COMPRESSIONS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": _open_zstd}
+"""Opens a compressed file, by the ending of its name."""
 
 
 class File(NamedTuple):

@@ -1,9 +1,10 @@
-"""Tables (CSV, TSV, JSON lines, parquet) as streams of records, their labels, and checks of `data=table`; no torch."""
+"""Tables (CSV, TSV, JSON, parquet) as streams of records, their labels, and checks of `data=table`; no torch."""
 
 from __future__ import annotations
 
+import codecs
 import csv
-import gzip
+import glob
 import io
 import itertools
 import json
@@ -13,13 +14,15 @@ import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import date, datetime
 from decimal import Decimal
+from encodings.aliases import aliases
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple, TypeAlias, cast
+from typing import IO, NamedTuple, TypeAlias
 
 from sentattn.config.types import Json, Node, as_typed
-from sentattn.data.readers.archives import existing, reading
+from sentattn.data.readers.archives import COMPRESSIONS, existing, neighbour, reading
 from sentattn.errors import DataError, Fault, suggestion
 
 MAX_CHARACTERS = 1 << 24
@@ -34,10 +37,14 @@ QUOTES = (
     "a text with a delimiter, a line break or a quote in it must be in quotes, and each quote in it written twice, as "
     'in "He said ""good""".'
 )
+JSON_FORMS = "a file of JSON holds an object on each line, or one array of objects"
 TARGET = "sentattn.data.datasets.table.Table"
 SPLITS = ("train", "val", "test")
 NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?")
 """A number as a label; 007 and 1e3 are words."""
+COLUMN_NUMBER = re.compile(r"[1-9][0-9]*")
+MIDNIGHT = " 00:00:00"
+DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d.*)?")
 STEP = re.compile(rf"({NUMBER.pattern})\s+\w+")
 """A step of a scale with its unit, such as `5 stars`."""
 MISSING = frozenset({"", "nan", "NaN", "NAN", "None", "null", "NULL", "<NA>"})
@@ -46,7 +53,11 @@ MAX_CLASSES = 1000
 MAX_COUNTED = 100_000
 FEW_CLASSES = 20
 """More classes than this need two rows each, on average."""
-COLUMNS_HINT = "Name its columns with data.text=COLUMN data.label=COLUMN, and data.group=COLUMN if there is one."
+COLUMNS_HINT = (
+    "Name its columns with data.text=COLUMN data.label=COLUMN, and data.group=COLUMN if there is one; "
+    "data.header=false numbers those of a CSV without a header from 1."
+)
+UTF8 = "utf-8"
 
 
 class Record(NamedTuple):
@@ -61,26 +72,83 @@ class Record(NamedTuple):
     values: Json
 
 
-def records(path: Path, columns: Sequence[str], hint: str = "", *, keep_others: bool = False) -> Iterator[Record]:
-    """Yields the records of a table, one after another; memory does not grow with the file.
+class Options(NamedTuple):
+    """How tables are read.
+
+    Attributes:
+        header: Whether a CSV or TSV begins with the names of its columns, which otherwise are numbers from 1.
+        encoding: Encoding of a text by Python's name.
+        setting: The setting of the encoding, for messages; "" if there is none.
+        keep_others: Whether records have the columns that are not required too.
+    """
+
+    header: bool = True
+    encoding: str = UTF8
+    setting: str = ""
+    keep_others: bool = False
+
+
+DEFAULT = Options()
+
+
+def table_paths(source: str | Path | Sequence[str], key: str) -> list[Path]:
+    """Returns the files that a setting names: a file, a pattern such as `shards/*.csv`, or a list of them.
+
+    Raises:
+        DataError: If a file is missing or no table, or is named twice.
+    """
+    paths: list[Path] = []
+    for name in [str(source)] if isinstance(source, Path) else as_columns(source):
+        path = Path(name).expanduser()
+        is_pattern = not path.exists() and not {*"*?["}.isdisjoint(name)
+        found = sorted(map(Path, glob.glob(str(path), recursive=True))) if is_pattern else [path]
+        if not found:
+            raise DataError(Fault(key, "not_found", f"{key}={name}: no file fits this pattern.{neighbour(path)}"))
+        paths += found
+    for path in paths:
+        require_table(path, key)
+    if len({*map(Path.resolve, paths)}) < len(paths):
+        raise DataError(Fault(key, "conflict", f"{key} names a file twice, in {_listed([*map(str, paths)])}."))
+    return paths
+
+
+def require_alike(paths: Sequence[Path], columns: Sequence[str], hint: str, options: Options) -> None:
+    """Refuses tables without a row or with other columns than the first; objects of JSON may have other keys.
+
+    Raises:
+        DataError: Also for a fault in the first row of a table.
+    """
+    options, expected = options._replace(keep_others=len(paths) > 1), list[str]()
+    for path in paths:
+        first = next(records(path, columns, hint, options), None)
+        if first is None:
+            raise DataError(Fault("", "missing", f"{path} holds no row."))
+        expected = expected or list(first.values)
+        if _ending(path)[0] not in JSON and {*first.values} != {*expected}:
+            message = f"{path} must have the columns {_listed(expected)} of {paths[0]}, got {_listed([*first.values])}."
+            raise DataError(Fault("", "conflict", message))
+
+
+def records(path: Path, columns: Sequence[str], hint: str = "", options: Options = DEFAULT) -> Iterator[Record]:
+    """Yields the records of a table, one after another; memory grows with the file only for an array of JSON.
 
     Args:
-        path: A file whose name ends as in `ENDINGS`. JSON holds one object per line.
+        path: A file whose name ends as in `ENDINGS`.
         columns: The required columns.
         hint: The end of the message about a missing column.
-        keep_others: Whether the records have the other columns too.
+        options: How it is read.
 
     Raises:
         DataError: If the file is missing, damaged or of another format; the message names file and line.
     """
     require_table(path)
-    ending, is_compressed = _ending(path)
+    ending, compression = _ending(path)
     with reading(path, ""):
         if ending == PARQUET:
-            yield from read_parquet(path, columns, hint, keep_others)
+            yield from read_parquet(path, columns, hint, options)
         else:
-            with gzip.open(path) if is_compressed else path.open("rb") as stream:
-                yield from TEXT[ending](cast(IO[bytes], stream), str(path), columns, hint, keep_others)
+            with COMPRESSIONS[compression](path) if compression else path.open("rb") as stream:
+                yield from TEXT[ending](stream, str(path), columns, hint, options)
 
 
 def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> None:
@@ -90,22 +158,23 @@ def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> Non
         DataError: With the closest name, or with the legal endings; kind `not_found` or `unsupported`.
     """
     existing(path, key)
-    ending, is_compressed = _ending(path)
-    is_table = ending in ENDINGS and not (is_compressed and ending == PARQUET)
+    ending, compression = _ending(path)
+    is_table = ending in ENDINGS and not (compression and ending == PARQUET)
     if path.is_dir() or not (is_table or path.suffix in also):
-        legal = f"{', '.join((*also, *ENDINGS))}, and {GZIP} after {', '.join(TEXT)}"
-        message = f"{path} must be one file with one of these endings: {legal}. Save a spreadsheet as CSV (UTF-8)."
+        legal = f"{', '.join((*also, *ENDINGS))}, and {', '.join(COMPRESSIONS)} after {', '.join(TEXT)}"
+        advice = f"Type {path}/*.csv for its files." if path.is_dir() else "Save a spreadsheet as CSV (UTF-8)."
+        message = f"{path} must be a file with one of these endings: {legal}. {advice}"
         raise DataError(Fault(key, "unsupported", message))
 
 
-def _ending(path: Path) -> tuple[str, bool]:
-    """Returns the ending that determines the format, and whether `.gz` follows it."""
-    is_compressed = path.suffix.lower() == GZIP
-    return (Path(path.stem) if is_compressed else path).suffix.lower(), is_compressed
+def _ending(path: Path) -> tuple[str, str]:
+    """Returns the ending that determines the format, and that of the compression, "" for none."""
+    last = path.suffix.lower()
+    return (Path(path.stem).suffix.lower(), last) if last in COMPRESSIONS else (last, "")
 
 
 def read_delimited(
-    stream: IO[bytes], name: str, columns: Sequence[str], hint: str = "", keep_others: bool = False, *, delimiter: str
+    stream: IO[bytes], name: str, columns: Sequence[str], hint: str = "", options: Options = DEFAULT, *, delimiter: str
 ) -> Iterator[Record]:
     """Yields the records of a CSV or TSV; empty lines and rows of empty fields are skipped.
 
@@ -115,12 +184,14 @@ def read_delimited(
     Raises:
         DataError: If the table is damaged or lacks a column; the message names the line.
     """
-    lines = text_lines(stream, name)
+    lines = text_lines(stream, name, options)
     first = list(itertools.islice(lines, MAX_HEADER_LINES))
-    rows = delimited_rows(itertools.chain(first, lines), name, _delimiter(first, columns, delimiter))
-    _, header = next(rows, (1, []))
-    if not header:
+    delimiter = _delimiter(first, columns, delimiter, options)
+    rows = delimited_rows(itertools.chain(first, lines), name, delimiter)
+    if (first_row := next(rows, None)) is None:
         raise DataError(Fault("", "missing", f"{name} is empty."))
+    header = first_row[1] if options.header else [*map(str, range(1, len(first_row[1]) + 1))]
+    rows = rows if options.header else itertools.chain([first_row], rows)
     require_columns(header, columns, name, hint)
     required = [header.index(column) for column in columns]
     unique: list[str] = []
@@ -132,16 +203,17 @@ def read_delimited(
         if any(fields[len(header) :]) or len(fields) <= max(required):
             raise damaged(f"{name}, line {number}: {len(fields)} fields instead of {len(header)}; {QUOTES}")
         fields += [""] * (len(header) - len(fields))
-        indices = range(len(header)) if keep_others else required
+        indices = range(len(header)) if options.keep_others else required
         yield Record(f"line {number}", {unique[index]: fields[index] for index in indices})
 
 
-def _delimiter(first: Sequence[str], columns: Sequence[str], preferred: str) -> str:
+def _delimiter(first: Sequence[str], columns: Sequence[str], preferred: str, options: Options) -> str:
     """Returns the delimiter that splits the header into the required columns, or else into the most columns."""
     headers: dict[str, list[str]] = {}
     for delimiter in dict.fromkeys([preferred, *DELIMITERS]):
         try:
-            headers[delimiter] = next(filter(any, csv.reader(first, delimiter=delimiter, strict=True)), [])
+            fields = next(filter(any, csv.reader(first, delimiter=delimiter, strict=True)), [])
+            headers[delimiter] = fields if options.header else [*map(str, range(1, len(fields) + 1))]
         except csv.Error:
             headers[delimiter] = []
     fitting = [delimiter for delimiter, header in headers.items() if {*columns} <= {*header}]
@@ -168,30 +240,42 @@ def delimited_rows(lines: Iterable[str], name: str, delimiter: str = ",") -> Ite
             yield number, fields
 
 
-def read_json_lines(
-    stream: IO[bytes], name: str, columns: Sequence[str], hint: str = "", keep_others: bool = False
+def read_json(
+    stream: IO[bytes], name: str, columns: Sequence[str], hint: str = "", options: Options = DEFAULT
 ) -> Iterator[Record]:
-    """Yields the objects of JSON lines; empty lines are skipped. The arguments are those of `records`.
+    """Yields the objects of JSON lines, without empty lines, or of one array, which is held in memory.
+
+    The arguments are those of `records`.
 
     Raises:
-        DataError: If a line holds no object or lacks a key; the message names the line.
+        DataError: If a line or an element holds no object or lacks a key; the message names it.
     """
-    for number, line in enumerate(text_lines(stream, name), start=1):
-        if line.isspace():
-            continue
-        where = f"{name}, line {number}"
+    lines = text_lines(stream, name, options, longest=-1)
+    first, place = next(lines, ""), "line"
+    numbered = enumerate(itertools.chain([first], lines), start=1)
+    rows: Iterable[tuple[int, object]] = ((n, _parsed(line)) for n, line in numbered if line and not line.isspace())
+    if first.lstrip().startswith("["):
         try:
-            values = json.loads(line)
-        except (ValueError, RecursionError):
-            values = None
+            place, rows = "row", enumerate(json.loads("".join([first, *lines])), start=1)
+        except (ValueError, RecursionError) as error:
+            raise damaged(f"{name} holds a damaged array ({error}); {JSON_FORMS}.") from error
+    for number, values in rows:
+        where = f"{name}, {place} {number}"
         if not isinstance(values, dict):
-            raise damaged(f"{where} must hold one whole JSON object, got {reprlib.repr(line.strip())}.")
+            raise damaged(f"{where} must hold one whole JSON object, got {reprlib.repr(values)}; {JSON_FORMS}.")
         if not values.keys() >= {*columns}:
             require_columns(list(values), columns, where, hint)
-        values = values if keep_others else {column: values[column] for column in columns}
+        values = values if options.keep_others else {column: values[column] for column in columns}
         for column, value in values.items():
             require_unicode(value, f"{where}: {column!r}")
-        yield Record(f"line {number}", values)
+        yield Record(f"{place} {number}", values)
+
+
+def _parsed(line: str) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return line.strip()
 
 
 def require_unicode(value: object, where: str) -> None:
@@ -203,7 +287,7 @@ def require_unicode(value: object, where: str) -> None:
         raise damaged(f"{where} holds half a character (position {error.start + 1}).") from error
 
 
-def read_parquet(path: Path, columns: Sequence[str], hint: str = "", keep_others: bool = False) -> Iterator[Record]:
+def read_parquet(path: Path, columns: Sequence[str], hint: str = "", options: Options = DEFAULT) -> Iterator[Record]:
     """Yields the rows of a parquet file; the arguments are those of `records`.
 
     Raises:
@@ -216,7 +300,7 @@ def read_parquet(path: Path, columns: Sequence[str], hint: str = "", keep_others
         with ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
             names = file.schema_arrow.names
             require_columns(names, columns, str(path), hint)
-            wanted = names if keep_others else list(columns)
+            wanted = names if options.keep_others else list(columns)
             types = {column: file.schema_arrow.field(column).type for column in wanted}
             short = {column: kind.to_pandas_dtype() for column, kind in types.items() if kind in (float16(), float32())}
             batches = file.iter_batches(batch_size=ROWS, columns=wanted, use_threads=False)
@@ -230,59 +314,73 @@ def read_parquet(path: Path, columns: Sequence[str], hint: str = "", keep_others
         raise damaged(f"{path} cannot be read as parquet ({str(error).splitlines()[0].rstrip('.')}).") from error
 
 
-Reader: TypeAlias = Callable[[IO[bytes], str, Sequence[str], str, bool], Iterator[Record]]
+Reader: TypeAlias = Callable[[IO[bytes], str, Sequence[str], str, Options], Iterator[Record]]
 TEXT: dict[str, Reader] = {
     ".csv": partial(read_delimited, delimiter=","),
     ".tsv": partial(read_delimited, delimiter="\t"),
-    ".jsonl": read_json_lines,
-    ".ndjson": read_json_lines,
-    ".json": read_json_lines,
+    ".jsonl": read_json,
+    ".ndjson": read_json,
+    ".json": read_json,
 }
-GZIP, PARQUET = ".gz", ".parquet"
+JSON, PARQUET = (".jsonl", ".ndjson", ".json"), ".parquet"
 ENDINGS = (*TEXT, PARQUET)
-"""Endings of tables; all but parquet may be compressed, with `.gz` appended."""
+"""Endings of tables; all but parquet may be compressed, with an ending of `COMPRESSIONS` appended."""
 
 
-def text_lines(stream: IO[bytes], name: str) -> Iterator[str]:
-    r"""Yields the lines of a UTF-8 text with their ends (`\n`, `\r\n` or `\r`), without a byte-order mark.
+def text_lines(stream: IO[bytes], name: str, options: Options = DEFAULT, *, longest: int = 0) -> Iterator[str]:
+    r"""Yields the lines of a text with their ends (`\n`, `\r\n` or `\r`), without a byte-order mark.
 
-    The stream stays open; `name` is its name in messages.
+    The stream stays open; `name` is its name in messages. A line has at most `longest` characters: `MAX_CHARACTERS` for
+    0, any number for -1.
 
     Raises:
-        DataError: If a line is not UTF-8 or too long; the message names it.
+        DataError: If a line has another encoding or is too long; the message names it.
     """
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    longest, codec = longest or MAX_CHARACTERS, options.encoding
+    encoding = "utf-8-sig" if codecs.lookup(codec).name == UTF8 else codec
+    advice = "save the file as UTF-8 (in a spreadsheet: CSV UTF-8)"
+    advice += f", or name its encoding, such as {options.setting}=latin-1 or utf-16" if options.setting else ""
+    text = io.TextIOWrapper(stream, encoding=encoding, errors="surrogateescape", newline="")
+    number = 0
     try:
-        for number, line in enumerate(iter(partial(text.readline, MAX_CHARACTERS), ""), start=1):
+        for number, line in enumerate(iter(partial(text.readline, longest), ""), start=1):
             where = f"{name}, line {number}"
             try:
                 line.encode()
             except UnicodeEncodeError as error:
                 byte = f"byte 0x{ord(line[error.start]) - 0xDC00:02x} after {line[: error.start][-20:]!r}"
-                advice = "save the file as UTF-8 (in a spreadsheet: CSV UTF-8)"
-                raise damaged(f"{where}: {byte} is not UTF-8; {advice}.") from error
-            if len(line) == MAX_CHARACTERS and not line.endswith(("\n", "\r")):
-                raise damaged(f"{where} is longer than {MAX_CHARACTERS:,} characters; is it a table of texts?")
+                raise damaged(f"{where}: {byte} is not {codec.upper()}; {advice}.") from error
+            if len(line) == longest and not line.endswith(("\n", "\r")):
+                raise damaged(f"{where} is longer than {longest:,} characters; is it a table of texts?")
             yield line
+    except UnicodeError as error:  # of a codec that cannot keep a faulty byte
+        raise damaged(f"{name}, from line {number + 1} on: not {codec.upper()} ({error}); {advice}.") from error
     finally:
         if not stream.closed:
             text.detach()
 
 
 def require_columns(names: Sequence[str], required: Sequence[str], where: str, hint: str = "") -> None:
-    """Refuses a table whose columns `names` lack one of `required`, or have it twice.
+    """Refuses a table whose columns `names` lack some of `required`, or have one twice.
 
     Raises:
-        DataError: With the columns of the table and the closest; kind `missing` or `conflict`.
+        DataError: A fault for each, with the columns of the table and the closest; kind `missing` or `conflict`.
     """
-    listed = ", ".join(map(reprlib.repr, names[:SHOWN_NAMES])) + ", ..." * (len(names) > SHOWN_NAMES)
+    faults, listed = [], _listed(names)
     for column in required:
         if column not in names:
             message = f"{where} has no column {column!r}; it has {listed}.{suggestion(column, names)} {hint}".rstrip()
-            raise DataError(Fault("", "missing", message))
+            faults.append(Fault("", "missing", message))
+            hint = ""  # the same for all
         if names.count(column) > 1:
             message = f"{where} has {names.count(column)} columns {column!r}; its columns are {listed}."
-            raise DataError(Fault("", "conflict", message))
+            faults.append(Fault("", "conflict", message))
+    if faults:
+        raise DataError(*faults)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(reprlib.repr, names[:SHOWN_NAMES])) + ", ..." * (len(names) > SHOWN_NAMES)
 
 
 def damaged(message: str) -> DataError:
@@ -290,43 +388,60 @@ def damaged(message: str) -> DataError:
     return DataError(Fault("", "damaged", message))
 
 
-def text_of(record: Record, column: str, path: Path) -> str:
-    """Returns the text of a record, "" if it has none.
+def as_columns(text: str | Sequence[str]) -> list[str]:
+    """Returns the columns that `data.text` names: one, or those whose texts are joined."""
+    return [text] if isinstance(text, str) else list(text)
+
+
+def text_of(record: Record, columns: Sequence[str], path: Path) -> str:
+    """Returns the text of a record, those of several columns joined by line breaks; "" if it has none.
 
     Raises:
-        DataError: If the value is no text.
+        DataError: If a value is no text.
     """
-    value = record.values[column]
-    if value is not None and not isinstance(value, str):
-        message = f"{column!r} must be the column of texts, got {reprlib.repr(value)}."
-        raise DataError(Fault("data.text", "type", f"{path}, {record.where}: {message}"))
-    return value or ""
+    parts: list[str] = []
+    for column in columns:
+        value = record.values[column]
+        if isinstance(value, str):
+            parts.append(value)
+        elif value is not None:
+            message = f"{column!r} must be a column of texts, got {reprlib.repr(value)}."
+            raise DataError(Fault("data.text", "type", f"{path}, {record.where}: {message}"))
+    return parts[0] if len(parts) == 1 else joined(parts)
+
+
+def joined(parts: Iterable[str | None]) -> str:
+    """Returns the texts of several columns as one: joined by line breaks, without missing ones."""
+    return "\n".join(filter(None, parts))
 
 
 def label_name(value: object) -> str | None:
     """Returns the name of the class of a label, or None for a missing label.
 
-    1, 1.0 and "1" are the same class, and so are true, "True" and "TRUE". Spaces around a word are ignored. `MISSING`
-    are missing labels in every format.
+    1, 1.0 and "1" are the same class, and so are true, "True" and "TRUE", and a day and its midnight without a time
+    zone. Spaces around a word are ignored. `MISSING` are missing labels in every format.
 
     Raises:
-        TypeError: If the value is neither a string, a number nor a boolean.
+        TypeError: If the value is neither a string, a number, a boolean nor a date.
     """
-    if value is None or (isinstance(value, float | Decimal) and math.isnan(value)):
-        return None
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float | Decimal) and math.isfinite(value):
-        return _shortest(format(Decimal(repr(value)) if isinstance(value, float) else value, "f"))
-    if isinstance(value, int):
-        return str(value)
     if not isinstance(value, str):
+        if isinstance(value, bool | int | date):
+            return str(value).lower().removesuffix(MIDNIGHT)
+        if value is None or (isinstance(value, float | Decimal) and math.isnan(value)):
+            return None
+        if isinstance(value, float | Decimal) and math.isfinite(value):
+            return _shortest(format(Decimal(repr(value)) if isinstance(value, float) else value, "f"))
         raise TypeError(f"{value!r} is no label")
     word = value.strip()
     if word in MISSING:
         return None
     if word.lower() in ("true", "false"):
         return word.lower()
+    if "-" in word and DATE.fullmatch(word):
+        try:
+            return datetime.fromisoformat(word).isoformat(" ").removesuffix(MIDNIGHT)
+        except ValueError:
+            return word  # such as 2026-02-30
     return _shortest(word) if NUMBER.fullmatch(word) else word
 
 
@@ -383,17 +498,51 @@ def setting_faults(data: Node) -> list[Fault]:
         message = f"data.classes must be two or more different labels, none of them empty, got {as_typed(classes)}."
         faults.append(Fault("data.classes", "range", message))
     val, val_size, group = data.get("val"), data.get("val_size"), data.get("group")
-    columns = {"text": data.get("text", "text"), "label": data.get("label", "label"), "group": group}
-    for (first, column), (second, other) in itertools.combinations(columns.items(), 2):
+    texts = as_columns(data.get("text", "text"))
+    columns = [*(("text", column) for column in texts), ("label", data.get("label", "label")), ("group", group)]
+    for key in ("text", *SPLITS):
+        if data.get(key) == []:
+            faults.append(Fault(f"data.{key}", "missing", f"data.{key}=[] must name one or more."))
+    for (first, column), (second, other) in itertools.combinations(columns, 2):
         if column == other:
             message = f"data.{first} and data.{second} both name the column {column!r}; they must differ."
             faults.append(Fault(f"data.{first}", "conflict", message))
+    options = options_of(data)
+    faults += option_faults(options, [data[split] for split in SPLITS if data.get(split)])
+    for name, column in columns:
+        if not options.header and column is not None and not COLUMN_NUMBER.fullmatch(column):
+            message = f"data.{name}={column} must be the number of a column, from 1 on, with data.header=false."
+            faults.append(Fault(f"data.{name}", "type", message))
     if group is None and data.get("val_by") == "group":
         message = "data.val_by=group needs data.group=COLUMN, the column that says which rows belong together."
         faults.append(Fault("data.group", "missing", message))
     if val is not None and val_size is not None:
         message = f"data.val_size={val_size} has no effect with data.val={val}; leave one of them out."
         faults.append(Fault("data.val_size", "no_effect", message))
+    return faults
+
+
+def options_of(data: Node) -> Options:
+    """Returns how the files of `data=table` are read."""
+    return Options(data.get("header", True), data.get("encoding", UTF8), "data.encoding")
+
+
+def option_faults(options: Options, sources: Sequence[str | Sequence[str]]) -> list[Fault]:
+    """Returns whether the encoding or the header of some files is unknown or has no effect."""
+    faults, key, name = list[Fault](), options.setting, options.encoding
+    try:
+        "".encode(name)
+    except (LookupError, ValueError):
+        message = (
+            f"{key}={name} must be an encoding such as utf-8, latin-1 or cp1252.{suggestion(name, {*aliases} - {name})}"
+        )
+        faults.append(Fault(key, "unknown", message))
+    endings = {_ending(Path(name))[0] for source in sources for name in as_columns(source)}
+    header = key.replace("encoding", "header")
+    for setting, is_typed, formats in ((key, name != UTF8, [PARQUET]), (header, not options.header, [PARQUET, *JSON])):
+        if is_typed and endings and endings <= {*formats}:
+            message = f"{setting} has no effect on files that end in {', '.join(formats)}; leave it out."
+            faults.append(Fault(setting, "no_effect", message))
     return faults
 
 
@@ -407,18 +556,19 @@ def check(data: Node, *, split: str | None = None) -> None:
     """
     if data["_target_"] != TARGET:
         return
-    faults, files = setting_faults(data), {name: str(data[name]) for name in SPLITS if data.get(name)}
-    columns = [data["text"], data["label"]]
+    faults, files = setting_faults(data), {name: data[name] for name in SPLITS if data.get(name)}
+    options = options_of(data)
+    if faults and options != options_of({}):  # which may be why a file cannot be read
+        raise DataError(*faults)
+    columns = [*as_columns(data["text"]), data["label"]]
     if split in files:
         files = {split: files[split]}
     else:
         columns += [] if data.get("group") is None else [data["group"]]  # a trained model needs no groups
         faults += [] if "train" in files else [missing_file(data)]
-    for name, file in files.items():
+    for name, source in files.items():
         try:
-            path = Path(file).expanduser()
-            require_table(path, f"data.{name}")
-            next(records(path, columns, COLUMNS_HINT), None)
+            require_alike(table_paths(source, f"data.{name}"), columns, COLUMNS_HINT, options)
         except DataError as error:
             faults += (replace(fault, key=fault.key or f"data.{name}") for fault in error.faults)
     if faults:
@@ -429,6 +579,6 @@ def missing_file(data: Node) -> Fault:
     """Returns the fault that the settings of `data=table` name no file to train on."""
     message = (
         f"data={data.get('name', 'table')} has no rows: type data.train=FILE data.text=COLUMN data.label=COLUMN, "
-        "with a .csv, .tsv, .jsonl or .parquet file; to test a model, data.test=FILE."
+        "with a .csv, .tsv, .json, .jsonl or .parquet file; to test a model, data.test=FILE."
     )
     return Fault("data.train", "missing", message)

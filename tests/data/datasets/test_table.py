@@ -108,6 +108,22 @@ def test_a_missing_text_is_an_empty_one(tmp_path: Path) -> None:
         assert [row.text for row in source.read("train")] == ["a", "", "b"]
 
 
+PARTS = [("Good", "So good!", "x"), (None, "b", "y"), ("a", None, "y"), ("c", "", "x"), (None, None, "y")]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_texts_of_several_columns_are_joined(tmp_path: Path, ending: str) -> None:
+    source = table(write(tmp_path / f"train{ending}", PARTS, ("title", "body", "label")), text=["title", "body"])
+    assert [row.text for row in source.read("train")] == ["Good\nSo good!", "b", "a", "c", ""]
+
+
+def test_a_part_of_a_text_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "train.jsonl", [("a", "b", "x"), ("a", 7, "y")], ("title", "body", "label"))
+    fault = fault_of(lambda: list(table(path, text=["title", "body"]).read("train")))
+    assert (fault.key, fault.kind) == ("data.text", "type")
+    assert "line 2: 'body'" in fault.message
+
+
 def test_fingerprint_follows_content_and_settings(tmp_path: Path) -> None:
     train, test = write(tmp_path / "train.csv"), write(tmp_path / "test.csv", ROWS[:2])
     (tmp_path / "moved").mkdir()
@@ -119,11 +135,12 @@ def test_fingerprint_follows_content_and_settings(tmp_path: Path) -> None:
         table({"train": train, "test": test}, classes=["bad", "good", "ok"]),
         table({"train": train, "test": test}, classes=["bad", "ok", "good"]),
         table({"train": train, "test": test}, text="label", label="text"),
+        table({"train": train, "test": test}, text=["text", "label"]),
     ]
     assert first.fingerprint() == same.fingerprint()
     before = first.fingerprint()
     write(test, ROWS[1:3])
-    assert len({before, first.fingerprint(), *(other.fingerprint() for other in others)}) == 7
+    assert len({before, first.fingerprint(), *(other.fingerprint() for other in others)}) == 8
 
 
 @pytest.mark.parametrize(
@@ -156,7 +173,7 @@ def test_faulty_rows_are_named(tmp_path: Path, rows: list[tuple[Any, ...]], key:
         ({"classes": ["bad", "good"]}, "unknown", "data.classes (bad, good), got 'ok'."),
         ({"classes": ["bad", "good", "ok", "god"]}, "unknown", "'god'"),
         ({"text": "txt"}, "missing", "Did you mean 'text'?"),
-        ({"text": "review", "label": "stars"}, "missing", "'review'"),
+        ({"label": "stars"}, "missing", "'stars'"),
     ],
 )
 def test_columns_and_classes_that_the_file_lacks(

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
-from refusals import assert_refused, fault_of
+from refusals import assert_refused, fault_of, refused
 
 from sentattn.data.readers import tables
-from sentattn.data.readers.tables import ENDINGS, Record, check, read_delimited, read_json_lines, records
+from sentattn.data.readers.tables import ENDINGS, Options, Record, check, read_delimited, read_json, records
 from sentattn.errors import DataError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -80,6 +80,7 @@ def test_a_damaged_archive_is_named(tmp_path: Path, harm: object) -> None:
 
 
 COLUMNS = ("review", "stars")
+OTHERS = Options(keep_others=True)
 
 
 def read(content: str | bytes, columns: Sequence[str] = COLUMNS, delimiter: str = ",") -> list[Record]:
@@ -184,15 +185,19 @@ def test_damage_is_found_without_reading_the_whole_file(
     ],
 )
 def test_missing_columns_are_refused(header: str, kind: str, fragment: str) -> None:
-    assert_refused(lambda: read(f"{header}\nx,1\n"), "", kind, fragment)
+    assert_refused(lambda: read(f"{header}\nx,1\n", ["review"]), "", kind, fragment)
+
+
+def test_each_missing_column_is_a_fault() -> None:
+    assert refused(lambda: read("review,note\nx,1\n", ["title", "review", "stars"])) == [("", "missing")] * 2
 
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_subnormal=False), TEXTS)
 
 
-def read_lines(content: str | bytes, *, keep_others: bool = False) -> list[Record]:
+def read_lines(content: str | bytes, **options: Any) -> list[Record]:
     stream = io.BytesIO(content if isinstance(content, bytes) else content.encode())
-    return list(read_json_lines(stream, "table", COLUMNS, keep_others=keep_others))
+    return list(read_json(stream, "table", COLUMNS, "", Options(**options)))
 
 
 @given(
@@ -239,7 +244,7 @@ def test_a_line_without_the_key_is_reported() -> None:
 
 def test_other_columns_are_kept_on_request() -> None:
     stream = io.BytesIO(b"review,note,stars,note,note (2)\na,b,5,c,d\n")
-    (record,) = read_delimited(stream, "table", COLUMNS, keep_others=True, delimiter=",")
+    (record,) = read_delimited(stream, "table", COLUMNS, "", OTHERS, delimiter=",")
     assert record.values == {"review": "a", "note": "b", "stars": "5", "note (3)": "c", "note (2)": "d"}
 
 
@@ -260,7 +265,7 @@ def test_parquet_rows_round_trip(parquet_path: Path, rows: list[tuple[Any, ...]]
     found = list(records(parquet_path, ["stars", "a.b"]))
     assert [record.values for record in found] == [{"stars": s, "a.b": n} for s, n in zip(stars, note, strict=True)]
     assert [record.where for record in found] == [f"row {number}" for number in range(1, len(rows) + 1)]
-    assert [record.values for record in records(parquet_path, ["stars"], keep_others=True)] == table.to_pylist()
+    assert [record.values for record in records(parquet_path, ["stars"], "", OTHERS)] == table.to_pylist()
 
 
 @pytest.mark.parametrize(("kind", "numbers"), [(pa.float32(), np.float32), (pa.float16(), np.float16)])
@@ -318,6 +323,7 @@ def test_settings_of_a_table_are_checked_with_its_first_rows(tmp_path: Path) -> 
     for file in files.values():
         assert faults(settings(train=file, test=file)) == []
         assert faults(settings(train=file, text="text")) == [("data.train", "missing")]
+        assert faults(settings(train=file, text=["text", "review", "body"])) == [("data.train", "missing")] * 2
     csv_file, missing = files[".csv"], str(tmp_path / "none.csv")
     assert faults(settings()) == faults(settings(test=csv_file)) == [("data.train", "missing")]
     assert faults(settings(test=csv_file), "test") == faults(settings(train=missing, test=csv_file), "test") == []
@@ -328,6 +334,9 @@ def test_settings_of_a_table_are_checked_with_its_first_rows(tmp_path: Path) -> 
         ("data.train", "not_found"),
         ("data.val", "not_found"),
     ]
+    assert faults(settings(train=csv_file, text=[])) == [("data.text", "missing")]
+    assert faults(settings(train=csv_file, text=["review", "stars"])) == [("data.text", "conflict")]
+    assert faults(settings(train=csv_file, text=["review", "review"])) == [("data.text", "conflict")]
     assert faults({"_target_": "sentattn.data.datasets.imdb.Imdb", "path": missing}) == []
 
 
