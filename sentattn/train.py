@@ -122,7 +122,7 @@ def main(arguments: list[str]) -> None:
 
 def _train(arguments: list[str]) -> None:
     from sentattn.config.request import read_request
-    from sentattn.data.readers import tables
+    from sentattn.data.readers import hub, tables
 
     rest, show = command_line.take_cfg(arguments)
     request = read_request(rest)
@@ -131,6 +131,7 @@ def _train(arguments: list[str]) -> None:
         print(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True), end="")
         return
     tables.check(settings.data)
+    hub.check(settings.data)
     if request.check:
         from sentattn.training.dry_run import check
         from sentattn.training.resume import require_encoder

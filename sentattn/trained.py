@@ -11,7 +11,7 @@ from typing import Any
 
 from sentattn.config.command_line import resolve_variables
 from sentattn.config.compose import override
-from sentattn.data.readers import tables
+from sentattn.data.readers import hub, tables
 from sentattn.errors import Fault, SettingError
 from sentattn.prediction import model
 from sentattn.prediction.model import LoadedRun
@@ -44,11 +44,12 @@ class TrainedRun(LoadedRun):
         settings = override(self.settings, overrides, only=["data"], trust=self.trust)
         data, trained = settings["data"], self.settings["data"]
         typed = [word.partition("=")[0] for word in overrides]
-        # A table has the columns of the run's table, save for those that are typed.
+        # Rows of the same kind have the columns of the run's rows, save for those that are typed.
         for key in ("text", "label") if {"data.text", "data.label"} <= {*typed} else ("text", "label", "header"):
-            if key in data and key in trained and f"data.{key}" not in typed:
+            if data["_target_"] == trained["_target_"] and key in trained and f"data.{key}" not in typed:
                 data[key] = trained[key]
         tables.check(data, split=split)
+        hub.check(data)
         name = _evaluation_name(name, data, split)
 
         from sentattn.metrics import format_value

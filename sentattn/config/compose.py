@@ -6,7 +6,9 @@ import copy
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from hydra import compose as hydra_compose
@@ -20,7 +22,7 @@ from sentattn.config.arguments import LAST, Argument, read, split_folders
 from sentattn.config.checks import Composition, check_combinations, check_settings, flat
 from sentattn.config.groups import MISSING, Choices, defaults, get_path, load
 from sentattn.config.parameters import type_of
-from sentattn.config.schema import ADDED_LATER, CHOICES, HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
+from sentattn.config.schema import ADDED_LATER, CHOICES, HASHED_AS, HUB, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
 from sentattn.config.targets import FIRST, check_targets, renamed
 from sentattn.config.types import Node, Tree
 from sentattn.errors import DataError, Fault, SettingError, closest, first_line, suggestion
@@ -131,6 +133,7 @@ def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Comp
     """Returns the settings with the values applied, once they pass the checks: by default all."""
     _apply_overrides(c, values)
     _fill_val_by(c)
+    _fill_name(c)
     for check in checks or (check_settings, check_combinations):
         check(c)
     c.raise_faults()
@@ -223,6 +226,15 @@ def _fill_val_by(c: Composition) -> None:
     is_divided = c.value("data.group") is not None and not (c.value("data.val") and c.value("data.test"))
     if is_divided and data.get("val_by", "row") is None:
         data["val_by"] = "group"
+
+
+def _fill_name(c: Composition) -> None:
+    """Names a data set of the Hub by the last part of its name and its configuration, unless a name is typed."""
+    data, typed = c.value("data"), [key for key in ("dataset", "config", "name") if c.is_typed(f"data.{key}")]
+    is_new = c.value("data.name") == "hub" or typed
+    if c.value("data._target_") == HUB and data.get("dataset") and is_new and "name" not in typed:
+        last = re.sub(r"[^\w.-]+", "_", PurePath(str(data["dataset"])).name).strip(".-_")
+        data["name"] = "-".join(filter(None, [last or "hub", re.sub(r"[^\w.-]+", "_", str(data["config"] or ""))]))
 
 
 def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:

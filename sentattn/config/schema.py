@@ -131,6 +131,9 @@ COMMAND_KEYS: dict[str, Kind] = {
 
 INIT_FROM = "init_from"
 """The setting with the run whose weights a training starts from."""
+HUB = "sentattn.data.datasets.hub.Hub"
+"""The class of `data=hub`."""
+
 TRAIN = "train"
 """The value of `data.vectors` for vectors that are trained on the training rows."""
 
@@ -142,7 +145,7 @@ LISTS = frozenset({"data.text", "data.train", "data.val", "data.test"})
 
 RAW = frozenset(
     COLUMNS
-    | {f"data.{key}" for key in ("path", "train", "val", "test")}
+    | {f"data.{key}" for key in ("path", "train", "val", "test", "dataset", "config", "revision")}
     | {f"data.{key}" for key in ("vectors", "cache_dir", "mirror", "tokenizer")}
     | {"output_dir", "from", "match_parameters", "resume", "run", INIT_FROM}
     | {"model.embedding.name", "model.embedding.revision"}
@@ -218,7 +221,8 @@ REMOVED = frozenset({"faithful"})
 
 WITHOUT_EFFECT_ON_RESULT = frozenset(
     {"seed", "output_dir", "checkpoint_minutes", "threads", "compile", "logger", "tags", "group", "test"}
-    | {"data.path", "data.vectors", "data.mirror", "data.cache_dir", "data.num_workers"}
+    | {f"data.{key}" for key in ("path", "dataset", "config", "revision", "vectors", "mirror", "cache_dir")}
+    | {"data.num_workers"}
     | {f"model.embedding.{key}" for key in ("name", "revision", "cache")}
     | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
     | {f"trainer.{key}" for key in ("profiler", "detect_anomaly", "inference_mode", "limit_predict_batches")}

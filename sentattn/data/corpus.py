@@ -80,11 +80,13 @@ class Source(ABC):
             before it yields the first row.
         ordered: Whether the classes are steps of a scale, such as stars.
         splits: The original splits: `train`, and optionally `val` and `test`.
+        notes: Messages about the data for the user.
     """
 
     labels: tuple[str, ...]
     ordered: bool = False
     splits: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -320,7 +322,7 @@ def open_corpus(
         tokens = {"words": TOKEN, "basic_english": BASIC_ENGLISH}[rules]
     content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, tokens, lowercase, normalize, limit]
     folder = cache / f"{name}-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"
-    notes: list[str] = []
+    notes = list(source.notes)
 
     def read() -> Corpus | None:
         try:

@@ -31,7 +31,7 @@ from sentattn.config.request import Request, read_request
 from sentattn.config.schema import COMMAND_KEYS, INIT_FROM, WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.types import Node, Tree
 from sentattn.console import plural
-from sentattn.data.readers import tables
+from sentattn.data.readers import hub, tables
 from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError, UserError
 from sentattn.run import CONFIG, new_directory, require_writable
 from sentattn.sweep.execution import resources
@@ -376,4 +376,5 @@ def _read(arguments: Sequence[str]) -> Request:
         message = f"{key}={types.as_typed(trainer[others[0]])} cannot be used with -m: {slot}."
         raise SettingError(Fault(key, "unsupported", message))
     tables.check(request.settings["data"])
+    hub.check(request.settings["data"])
     return request

@@ -37,7 +37,7 @@ def test_each_choice_composes(file: Path) -> None:
 
 
 def test_the_base_of_the_data_sets_is_no_choice() -> None:
-    assert Choices.of().names("data") == ["demo", "imdb", "table", "yelp"]
+    assert Choices.of().names("data") == ["demo", "hub", "imdb", "table", "yelp"]
     assert [Choices.of().node("data", name)["batch_size"] for name in ("demo", "table")] == [64, 64]
     assert kinds(["data=_base"]) == [("data", "unknown")]
 
