@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> None:
     settings = choose_precision(read_request(arguments).settings)
     composed = time.perf_counter()
     with Progress() as progress:
-        data, module, evaluator, _ = prepare(settings, progress)
+        data, module, evaluator, *_ = prepare(settings, progress)
         prepared = time.perf_counter()
         use_cached_states(settings, data, module.model, evaluator.device, progress)
     cached = time.perf_counter()

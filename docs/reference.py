@@ -67,8 +67,21 @@ LIBRARY: dict[str, dict[str, str]] = {
         "profiler": "`simple` or `advanced` prints a profile at the end.",
         "detect_anomaly": "Stop at the operation whose gradient becomes NaN; slow.",
     },
+    "callbacks.early_stopping": {
+        "patience": "Epochs in a row without an improvement after which the training ends.",
+        "min_delta": "An improvement of the objective by no more than this counts as none.",
+        "stopping_threshold": "The training ends once the objective is better than this.",
+        "divergence_threshold": "The training ends once the objective is worse than this.",
+    },
 }
-"""Meanings by the group whose choices are a library's classes."""
+"""Meanings by the node whose classes are a library's."""
+LISTS = {
+    "callbacks": "`callbacks=NAME`, or several: `callbacks=[early_stopping,lr_monitor]`. By default there are none. "
+    "The settings of each are under its name, as in `callbacks.early_stopping.patience=3`.",
+    "logger": "`logger=NAME`, by default `wandb`, or several: `logger=[csv,wandb]`. The settings of several are under "
+    "their names, as in `logger.wandb.project=NAME`; those of a single one are `logger.project=NAME`.",
+}
+"""How choices of a group are typed that can be several."""
 COMMAND: dict[str, tuple[str, dict[str, str]]] = {
     "seeds": ("Runs to train, one after another: with the seeds from `seed` on, a run directory each.", {"": "`1`"}),
     "from": (
@@ -88,8 +101,8 @@ COMMAND: dict[str, tuple[str, dict[str, str]]] = {
         {"": "`null`"},
     ),
     "trust": (
-        "Let `from` and `resume` load classes of your own that the saved settings name; they can run any code. Those "
-        "of a `--config-dir` that is typed need no trust.",
+        "Let `from` and `resume` load classes of your own that the saved settings name, and `callbacks.NAME._target_` "
+        "name one; they can run any code. Those of a `--config-dir` that is typed need no trust.",
         {"": "`false`"},
     ),
 }
@@ -158,16 +171,17 @@ def rows_of(path: str, choices: Choices) -> list[Row]:
         documented = meanings(node[TARGET])
         written = comments(choices.file(path.replace(".", "/"), name) if name else conf_dir() / "train.yaml")
         ours = node[TARGET].startswith("sentattn.")
-        for key, kind in settable(path, node[TARGET], node).items():
+        place = f"{path}.{name}" if path == "callbacks" else path
+        for key, kind in settable(place, node[TARGET], node).items():
             if f"{path.replace('.', '/')}/{key}" in choices.groups() or isinstance(node.get(key), Mapping):
                 continue
-            meaning = LIBRARY.get(path, {}).get(key, "")
+            meaning = LIBRARY.get(place, {}).get(key, "")
             if ours:
                 meaning = _meaning(documented.get(key, ""), written, f"{path}.{key}")
             elif not meaning and key not in node:
                 continue  # one of many that are the library's own
             row = rows.setdefault(
-                (key, types.describe_type(kind), meaning), Row(f"{path}.{key}", types.describe_type(kind), meaning)
+                (key, types.describe_type(kind), meaning), Row(f"{place}.{key}", types.describe_type(kind), meaning)
             )
             row.defaults[name] = _shown(node[key] if key in node else known[key].default)
     order = list(dict.fromkeys(key for key, _, _ in rows))
@@ -306,7 +320,7 @@ def _group(path: str, choices: Choices) -> str:
     """The choices of a group, and the settings of these."""
     group = path.replace(".", "/")
     usual = defaults(load(conf_dir() / "train.yaml")).get(group)
-    lines = [f"`{group}=NAME`" + (f", by default `{usual}`." if usual else "."), ""]
+    lines = [LISTS.get(group) or f"`{group}=NAME`" + (f", by default `{usual}`." if usual else "."), ""]
     lines += _choices(group, choices)
     rows = rows_of(path, choices)
     if rows:
@@ -340,8 +354,9 @@ def _more(path: str, choices: Choices) -> list[str]:
     listed = {row.key for row in rows_of(path, choices)}
     targets = {node[TARGET] for _, node in alternatives(path, choices) if TARGET in node}
     for target in sorted(target for target in targets if not target.startswith("sentattn.")):
-        names = settable(path, target, {})
-        more = ", ".join(f"`{name}`" for name in names if f"{path}.{name}" not in listed)
+        place = f"{path}.early_stopping" if path == "callbacks" else path
+        names = settable(place, target, {})
+        more = ", ".join(f"`{name}`" for name in names if f"{place}.{name}" not in listed)
         if more:
             lines += ["", f"Any other argument of `{target}` as well: {more}."]
     return lines

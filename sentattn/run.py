@@ -233,7 +233,7 @@ def advice(run: Run | None) -> str:
 
 def summarize(result: Node) -> Tree:
     """Returns the values of a `result.json` by names such as `val/accuracy`, `seconds/total` and `latency_ms/one`."""
-    summary: Tree = {"best_epoch": result.get("best_epoch"), **result.get("metrics", {})}
+    summary: Tree = {key: result.get(key) for key in ("best_epoch", "epochs")} | result.get("metrics", {})
     for name in ("seconds", "parameters", "latency_ms", "tokens_per_second", "peak_memory_bytes", "encoder"):
         value = result.get(name)
         summary |= {f"{name}/{key}": x for key, x in value.items()} if isinstance(value, Mapping) else {name: value}

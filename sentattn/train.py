@@ -16,7 +16,8 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
   trainer.max_epochs=8     like any other argument of Lightning's Trainer
   seed=0                   seed of the weights and of the order of the rows
   ema_decay=0.998          the weights evaluated are an average over steps; null uses the weights of the last step
-  logger=wandb             csv, tensorboard or mlflow; none leaves the run directory alone
+  callbacks=early_stopping ends a training that no longer improves; also lr_monitor
+  logger=wandb             csv, tensorboard, mlflow, several as [csv,wandb], or none
   output_dir=outputs       where the run is written
 
   seeds                    seeds=3 trains three runs, with the seeds from `seed` on, and prints their mean

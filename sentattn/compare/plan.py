@@ -18,6 +18,7 @@ from sentattn.config import types
 from sentattn.config.compose import compose
 from sentattn.config.groups import Choices
 from sentattn.config.schema import SEEDS
+from sentattn.config.targets import TARGET
 from sentattn.config.types import Kind, Node, Tree
 from sentattn.errors import Fault, RunError, SettingError, UserError
 from sentattn.run import write_atomically
@@ -213,6 +214,7 @@ def as_overrides(settings: Node) -> Tree:
     overrides |= {key: name for key, name in chosen.items() if standard.get(key) != name}
     flat, now = rest(settings), rest(composed())
     overrides |= {key: value for key, value in flat.items() if key not in now or now[key] != value}
+    overrides = {key: value for key, value in overrides.items() if not key.endswith(f".{TARGET}")}  # of callbacks
     if overrides.get(VECTORS):
         overrides[VECTORS] = settings["data"]["vectors"]
     now = rest(composed())

@@ -256,6 +256,9 @@ def _flat(settings: Node, path: str = "") -> Iterator[tuple[str, object]]:
         elif not counts(inner, value):
             continue
         elif isinstance(value, Mapping):
+            own = sorted(name for name, node in value.items() if counts(f"{inner}.{name}", node))
+            if inner == "callbacks" and own:  # other settings have none
+                yield inner, own
             yield from _flat(value, inner)
         else:
             yield inner, value

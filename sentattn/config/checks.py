@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 
 from sentattn.config import types
 from sentattn.config.arguments import LAST, Argument, Placed
-from sentattn.config.groups import MISSING, Choices, get_path, load
+from sentattn.config.groups import LISTS, MISSING, Choices, get_path, group_of, load, nodes
 from sentattn.config.parameters import known, leaves, read, settable
-from sentattn.config.schema import BETTER, COMMAND_KEYS, OWNED, TOP, TRAIN
+from sentattn.config.schema import BETTER, COMMAND_KEYS, LOGS_ALONE, OWNED, TOP, TRAIN
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Count, Kind, Node, Tree, as_typed, mismatch
 from sentattn.errors import Fault, SettingError, closest
 
-OPTIONAL = ("experiment", "model/wide")
+OPTIONAL = ("experiment", "model/wide", "callbacks")
 """Groups that need no choice."""
 
 ATTENTION, PENALTY, WEIGHTS, LENGTH = "model/attention", "loss.penalty", "loss.class_weights", "data.max_length"
@@ -24,6 +24,7 @@ FROZEN, VAL_BY = "model.freeze_attention", "data.val_by"
 ATTEND, WORD_DROPOUT = "model.wide.attend", "model.embedding.word_dropout"
 HEADS, SIZE = "model.encoder.heads", "model.embedding.size"
 TRANSFORMER = "sentattn.models.encoders.transformer.Transformer"
+NO_LOGGER = "sentattn.loggers.no_logger"
 WORD_TOKENIZERS = ("words", "basic_english", "spacy")
 OF_WORDS = ("data.lowercase", "data.normalize", "data.vocab_size", "data.min_count", "data.vectors")
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
@@ -45,6 +46,7 @@ class Composition:
     Attributes:
         choices: The configuration folders.
         typed: The arguments.
+        trust: Whether they may name classes.
         faults: Faults so far, with the position of the argument that each belongs to.
         chosen: The choice of each group.
         named: Choices of a user's folder, whose names a run keeps.
@@ -61,6 +63,7 @@ class Composition:
     written: Tree = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)
     settings: Tree = field(default_factory=dict)
+    trust: bool = False
 
     def value(self, path: str) -> Any:
         """Returns the value of a setting, or None."""
@@ -98,8 +101,8 @@ class Composition:
         parent, _, last = key.rpartition(".")
         for group, path in (("experiment", key), (parent.replace(".", "/"), last)):
             name = self.chosen.get(group)
-            if name and get_path(self.choices.node(group, name), path) is not None:
-                return f"{group}={name}"
+            if name and get_path(self.choices.node(group_of(group), name), path) is not None:
+                return f"{group_of(group)}={name}"
         return ""
 
 
@@ -107,7 +110,8 @@ def check_settings(composition: Composition) -> None:
     """Checks each setting of a composition by itself."""
     for key, value in composition.settings.items():
         if key in composition.choices.groups():
-            _node(composition, key, value)
+            for path, node in nodes(composition.settings, key).items():
+                _node(composition, path, node)
             continue
         for path, leaf in flat(value, key):
             if path in TOP:
@@ -132,7 +136,7 @@ def flat(value: object, path: str) -> Iterator[tuple[str, object]]:
 def _node(composition: Composition, path: str, node: object) -> None:
     """Checks a node with a `_target_`, and the nodes in it."""
     if not isinstance(node, Mapping) or TARGET not in node:
-        composition.fault(path, "missing", f"{path} has no {TARGET}: choose with {path.replace('.', '/')}=NAME.")
+        _without_class(composition, path)
         return
     if not isinstance(node[TARGET], str):
         composition.fault(path, "type", f"{path}.{TARGET} must be the path of a class, got {node[TARGET]!r}.")
@@ -158,6 +162,21 @@ def _node(composition: Composition, path: str, node: object) -> None:
     _require_choices(composition, f"{path}/")
 
 
+def _without_class(composition: Composition, path: str) -> None:
+    """Adds the fault of a node without a class, or of a setting that stands in place of one of several nodes."""
+    group, name, slot = group_of(path), path.rpartition(".")[2], path.replace(".", "/")
+    if slot == group:
+        composition.fault(path, "missing", f"{path} has no {TARGET}: choose with {group}=NAME.")
+    elif slot in composition.chosen:
+        composition.fault(path, "missing", f"{path} has no {TARGET}: its file needs a line `{TARGET}: CLASS`.")
+    else:
+        chosen = nodes(composition.settings, group)
+        takers = [f"type {taker}.{name}" for taker, node in chosen.items() if name in known(node).parameters]
+        near = closest(name, composition.choices.names(group)) or "NAME"
+        advice = " or ".join(takers) or f"choose with {group}={near}"
+        composition.fault(path, "unknown", f"there is no {path!r}: {advice}.")
+
+
 def _argument(composition: Composition, path: str, kind: Kind, value: object) -> None:
     if value == MISSING:
         group = path.rpartition(".")[0].replace(".", "/")
@@ -177,12 +196,15 @@ def _value(composition: Composition, path: str, kind: Kind, value: object) -> No
 
 
 def _unknown(composition: Composition, path: str, key: str, legal: Mapping[str, Kind]) -> None:
-    group, choices = path.replace(".", "/"), composition.choices
-    owner = f"{group}={composition.chosen[group]}" if group in composition.chosen else path
-    nodes = {f"{group}={name}": choices.node(group, name) for name in choices.names(group)}
-    others = [choice for choice, node in nodes.items() if key in known(node).parameters]
+    group, choices, chosen = group_of(path), composition.choices, composition.chosen.get(path.replace(".", "/"))
+    owner = f"{group}={chosen}" if chosen else path
+    parts = {f"{group}={name}": choices.node(group, name) for name in choices.names(group)}
+    others = [choice for choice, node in parts.items() if key in known(node).parameters]
     near = closest(str(key), legal)
-    if others:
+    if group in LISTS and key in choices.names(group):
+        several = "" if key == chosen else f"; both are chosen by {group}=[{chosen},{key}]"
+        hint = f"Settings of a single {group} are {group}.KEY{several}."
+    elif others:
         hint = f"It belongs to {' and '.join(others)}."
     else:
         hint = f"Did you mean '{path}.{near}'?" if near else f"It takes {', '.join(legal) or 'no settings'}."
@@ -194,9 +216,11 @@ def _declared(composition: Composition, path: str) -> Node:
 
     `build` fills in the required arguments that are not among it.
     """
-    group, choices = path.replace(".", "/"), composition.choices
+    group, choices = group_of(path), composition.choices
+    if group == "callbacks":  # of whose arguments none is filled in but those that are owned
+        return dict(get_path(composition.settings, path))
     base = get_path(load(choices.folders[0] / "train.yaml"), path)
-    chosen = composition.chosen.get(group)
+    chosen = composition.chosen.get(path.replace(".", "/"))
     own = choices.node(group, chosen) if chosen else get_path(composition.saved, path) or {}
     nested = {inner.rpartition("/")[2]: None for inner in choices.groups() if inner.startswith(f"{group}/")}
     return {**nested, **(base if isinstance(base, Mapping) else {}), **own}
@@ -273,6 +297,10 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     if c.value("optimizer.fused") is True and c.value(PRECISION) == "16-mixed" and c.value(CLIP) is not None:
         message = f"{PRECISION}=16-mixed cannot clip gradients with optimizer.fused=true: type optimizer.fused=false."
         yield (PRECISION,), "conflict", message
+    monitors = [node for node in nodes(c.settings, "callbacks").values() if get_path(node, TARGET) == LOGS_ALONE]
+    if monitors and c.is_typed("callbacks") and c.value(f"logger.{TARGET}") == NO_LOGGER:
+        message = "callbacks=lr_monitor has no effect with logger=none: leave one of them out."
+        yield ("callbacks", "logger"), "no_effect", message
     metric, better = c.value(METRIC), BETTER.get(str(c.value(METRIC)).removeprefix("val/"))
     if c.value(MODE) in ("min", "max") and better not in (None, c.value(MODE)):
         message = f"{MODE}={c.value(MODE)} would keep the worst epoch by {metric}: type {MODE}={better}."

@@ -18,6 +18,8 @@ from sentattn.errors import Fault, SettingError
 
 MISSING = "???"
 """The value of a setting that has to be typed."""
+LISTS = ("callbacks", "logger")
+"""Groups with any number of choices, as in `logger=[csv,wandb]`: the node of each has its name."""
 
 
 @functools.cache
@@ -87,15 +89,15 @@ class Choices:
         """
         chosen = {}
         for group in self.groups():
-            node = get_path(settings, group.replace("/", "."))
-            shares: dict[str, float] = {}
-            for name in self.names(group) if isinstance(node, Mapping) else ():
-                agrees = {key: value in (node.get(key), MISSING) for key, value in self.node(group, name).items()}
-                agrees.pop("defaults", None)
-                if agrees.get("_target_", True) and agrees.get("name", True):
-                    shares[name] = sum(agrees.values()) / max(1, len(agrees))
-            if shares:
-                chosen[group] = max(shares, key=lambda name: shares[name])
+            for path, node in nodes(settings, group).items():
+                shares: dict[str, float] = {}
+                for name in self.names(group) if isinstance(node, Mapping) else ():
+                    agrees = {key: value in (node.get(key), MISSING) for key, value in self.node(group, name).items()}
+                    agrees.pop("defaults", None)
+                    if agrees.get("_target_", True) and agrees.get("name", True):
+                        shares[name] = sum(agrees.values()) / max(1, len(agrees))
+                if shares:
+                    chosen[path.replace(".", "/")] = max(shares, key=lambda name: shares[name])
         return chosen
 
 
@@ -155,6 +157,21 @@ def comment(file: Path) -> str:
     head = takewhile(lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines())
     texts = [line.lstrip("# ").strip() for line in head]
     return " ".join(text for text in texts if not text.startswith("@package"))
+
+
+def group_of(path: str) -> str:
+    """Returns the group of a node: `model/attention` of `model.attention`, `logger` of `logger` and of `logger.csv`."""
+    first = path.partition(".")[0]
+    return first if first in LISTS else path.replace(".", "/")
+
+
+def nodes(settings: Node, group: str) -> dict[str, Any]:
+    """Returns the nodes of a group by path: that of its choice, or one for each of several choices."""
+    path = group.replace("/", ".")
+    node = get_path(settings, path)
+    if group not in LISTS or not isinstance(node, Mapping) or "_target_" in node:
+        return {path: node}
+    return {f"{path}.{name}": inner for name, inner in node.items()}
 
 
 def get_path(settings: Node, path: str) -> Any:

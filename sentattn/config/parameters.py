@@ -149,7 +149,7 @@ def leaves(settings: Node, path: str = "") -> Iterator[str]:
     """Yields the dotted paths of all settings."""
     for key, value in settings.items():
         inner = f"{path}.{key}" if path else key
-        if isinstance(value, Mapping) and TARGET in value:
+        if isinstance(value, Mapping) and (TARGET in value or not path):
             defaults = (name for name, parameter in known(value).parameters.items() if not parameter.required)
             absent = (f"{inner}.{name}" for name in defaults if name not in value)
             yield from (path for path in absent if path not in OWNED)

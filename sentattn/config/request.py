@@ -14,6 +14,7 @@ from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import ENCODER, compose, override
 from sentattn.config.schema import COMMAND_KEYS, INIT_FROM, Settings
+from sentattn.config.targets import TARGET
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError
 
@@ -65,9 +66,9 @@ def read_request(arguments: Sequence[str]) -> Request:
         if resume != AUTO:
             settings = override(run.load(resume).settings, folders, trust=trust)
         elif "from" in keys:
-            settings = override(read_saved(keys["from"], folders), [*folders, *words], trust=trust)
+            settings = override(read_saved(keys["from"], folders, trust), [*folders, *words], trust=trust)
         else:
-            settings = compose([*folders, *words])
+            settings = compose([*folders, *words], trust=trust)
     except UserError as error:
         if not faults:
             raise
@@ -90,8 +91,9 @@ def _conflicts(keys: Node, words: Sequence[str]) -> list[Fault]:
     """Returns the faults of keys that cannot be combined with `resume`, and of `trust` without anything to load."""
     resume = keys.get("resume", AUTO)
     faults = []
-    if keys.get("trust") and resume == AUTO and "from" not in keys:
-        message = "trust=true has no effect without from= or resume=DIR: leave it out."
+    names_class = any(f".{TARGET}=" in word for word in words)
+    if keys.get("trust") and resume == AUTO and "from" not in keys and not names_class:
+        message = "trust=true has no effect without from=, resume=DIR or a class that is typed: leave it out."
         faults.append(Fault("trust", "no_effect", message))
     if "match_parameters" in keys and not keys.get("check"):
         message = f"match_parameters={keys['match_parameters']} has no effect without check=true: type both, or none."
@@ -109,12 +111,13 @@ def _conflicts(keys: Node, words: Sequence[str]) -> list[Fault]:
     return faults
 
 
-def read_saved(path: str, folders: Sequence[str] = ()) -> Tree:
+def read_saved(path: str, folders: Sequence[str] = (), trust: bool = False) -> Tree:
     """Returns the settings of a run directory or a YAML file. Classes in them are not checked yet; see `override`.
 
     Args:
         path: A run directory, `latest`, or a file with all settings or a list of training arguments under `overrides`.
         folders: `--config-dir FOLDER` as it was typed: where else the arguments of such a list find choices.
+        trust: Whether they may name the class of a callback.
 
     Raises:
         SettingError: If the file holds no settings, or unknown ones.
@@ -129,7 +132,7 @@ def read_saved(path: str, folders: Sequence[str] = ()) -> Tree:
         message = f"from={file} cannot be read as YAML: {' '.join(str(error).split())}."
         raise SettingError(Fault("from", "unreadable", message)) from error
     if isinstance(loaded, dict) and OVERRIDES in loaded:
-        return _composed(loaded[OVERRIDES], file, folders)
+        return _composed(loaded[OVERRIDES], file, folders, trust)
     if isinstance(loaded, dict) and all(isinstance(loaded.get(group), dict) for group in ("data", "model")):
         return _of_run(run.Run(file.parent)) if file.name == run.CONFIG else loaded
     message = (
@@ -165,7 +168,7 @@ def _of_run(saved: run.Run) -> Tree:
     return saved.settings | ({"test": True} if saved.is_trial else {})
 
 
-def _composed(arguments: object, file: Path, folders: Sequence[str]) -> Tree:
+def _composed(arguments: object, file: Path, folders: Sequence[str], trust: bool) -> Tree:
     if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
         message = f"from={file}: {OVERRIDES} is a list of arguments such as [model=structured, data=imdb]."
         raise SettingError(Fault(OVERRIDES, "type", message))
@@ -174,6 +177,6 @@ def _composed(arguments: object, file: Path, folders: Sequence[str]) -> Tree:
         message = f"from={file}: {OVERRIDES} holds {options[0]}; options belong on the command line."
         raise SettingError(Fault(OVERRIDES, "unsafe", message))
     try:
-        return compose([*arguments, *folders])
+        return compose([*arguments, *folders], trust=trust)
     except SettingError as error:
         raise SettingError(*(replace(one, message=f"from={file}: {one}") for one in error.faults)) from error

@@ -72,6 +72,7 @@ class Settings(Section):
     objective: Objective
     tags: list[str]
     group: str | None
+    callbacks: Node
     model: Node
     loss: Node
     optimizer: Node
@@ -84,7 +85,7 @@ class Settings(Section):
     @classmethod
     def of(cls, content: Node) -> Settings:
         """Returns settings that `compose` or `override` has checked."""
-        return cls(**{**content, "objective": Objective(**content["objective"])})
+        return cls(**{"callbacks": {}, **content, "objective": Objective(**content["objective"])})
 
     def __iter__(self) -> Iterator[str]:
         return (key for key in self.__dict__ if key != CHOICES or self.choices)
@@ -160,7 +161,13 @@ OWNED: dict[str, str] = {
     "model.embedding.num_special": "the tokenizer has them",
     "model.wide.num_special": "the tokenizer has them",
     "trainer.logger": "choose with logger=wandb or logger=none",
-    "trainer.callbacks": "sentattn has its own",
+    "trainer.callbacks": "choose with callbacks=NAME or callbacks=[NAME,NAME]",
+    "callbacks.early_stopping.monitor": "it watches the objective; type objective.metric=METRIC",
+    "callbacks.early_stopping.mode": "it watches the objective; type objective.mode=min or max",
+    "callbacks.early_stopping.strict": "the objective is always measured",
+    "callbacks.early_stopping.check_on_train_epoch_end": "it looks at the end of each epoch",
+    "callbacks.early_stopping.verbose": "the end of the training says where it stopped",
+    "callbacks.early_stopping.log_rank_zero_only": "the end of the training says where it stopped",
     "trainer.plugins": "name the precision with trainer.precision, and the devices with trainer.devices",
     "trainer.use_distributed_sampler": "each device gets its share of every batch",
     "trainer.default_root_dir": "name a folder with output_dir=FOLDER",
@@ -189,6 +196,7 @@ STRICTER: dict[str, dict[str, Kind]] = {
         "eps": Positive,
         "betas": tuple[Fraction, Fraction],
     },
+    "pytorch_lightning.callbacks.early_stopping.EarlyStopping": {"patience": Count, "min_delta": NonNegative},
     "pytorch_lightning.trainer.trainer.Trainer": {
         "accelerator": Literal["auto", "cpu", "gpu", "cuda", "mps", "tpu"],
         "devices": Count | Literal[-1, "auto"] | list[Whole],
@@ -247,6 +255,7 @@ ADDED_LATER: dict[str, tuple[object, ...]] = {
     "init_from": (None,),
     "data.header": (True,),
     "data.encoding": ("utf-8",),
+    "callbacks": ({},),
 }
 """Settings that came later, with the values that the hash leaves out, the default first.
 
@@ -254,8 +263,14 @@ A new setting is added here with its default, so that runs from before it and af
 """
 
 
+LOGS_ALONE = "sentattn.training.callbacks.LearningRates"
+"""The callback without effect on the result."""
+
+
 def counts(path: str, value: object) -> bool:
     """Returns whether a setting counts in the hash; one that was added later does not at its default."""
+    if isinstance(value, Mapping) and value.get("_target_") == LOGS_ALONE:
+        return False
     return path not in WITHOUT_EFFECT_ON_RESULT and value not in ADDED_LATER.get(path, ())
 
 

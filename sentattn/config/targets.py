@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sentattn.config.groups import Choices, defaults, get_path, load
+from sentattn.config.groups import Choices, defaults, get_path, group_of, load
 from sentattn.config.schema import CHOICES, REMOVED
 from sentattn.config.types import Node, Tree, as_typed
 from sentattn.errors import Fault, SettingError
@@ -101,7 +101,7 @@ def _targets(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 def named(path: str, choices: Choices) -> list[object]:
     """Returns the targets that configuration folders name for a slot, such as `model.attention`."""
-    group = path.replace(".", "/")
+    group = group_of(path)
     nodes = [get_path(load(choices.folders[0] / "train.yaml"), path)]
     if group in choices.groups() and group != "experiment":
         nodes += [choices.node(group, name) for name in choices.names(group)]

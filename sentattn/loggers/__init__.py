@@ -8,14 +8,15 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import yaml
 
-from sentattn.config.targets import label, slots
+from sentattn.config.groups import nodes
+from sentattn.config.targets import TARGET, label, slots
 from sentattn.config.types import Node, Whole
 from sentattn.errors import Fault, SettingError, require_packages
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 
 EXTRAS = {"tensorboard_logger": "tensorboard", "mlflow_logger": "mlflow"}
 """Constructors that need an optional package, and the extra that installs it."""
-AXES = {"train": "epoch", "val": "epoch", "attention": "epoch", "step": "step"}
-"""The x-axis of each group of metrics."""
+AXES = {"train/": "epoch", "val/": "epoch", "attention/": "epoch", "step/": "step", "lr-": "step"}
+"""The x-axis of metrics, by how their names begin."""
+WANDB = "sentattn.loggers.wandb_logger"
 
 
 class LoggedRun(NamedTuple):
@@ -44,16 +46,24 @@ class LoggedRun(NamedTuple):
     study: str | None = None
 
 
-def build_logger(
+def build_loggers(
     settings: Node, directory: Path, *, setting: str, resumed: bool = False, study: str | None = None
-) -> Guard | None:
-    """Returns the opened logger of a run, none of whose errors reaches the training; None with `logger=none`."""
+) -> list[Guard]:
+    """Returns the opened loggers of a run, none of whose errors reaches the training or another logger."""
     from sentattn.build import instantiate
 
-    logger: Guard | None = instantiate(settings["logger"], run=LoggedRun(directory, settings, setting, resumed, study))
-    if logger is not None:
+    run = LoggedRun(directory, settings, setting, resumed, study)
+    built: list[Guard | None] = [instantiate(node, run=run) for node in nodes(settings, "logger").values()]
+    loggers = [logger for logger in built if logger is not None]
+    for logger in loggers:
         logger.start()
-    return logger
+    return loggers
+
+
+def wandb_settings(settings: Node) -> Node:
+    """Returns the settings of a run's logger to W&B; none if it has no such logger."""
+    loggers = (node for node in nodes(settings, "logger").values() if isinstance(node, Mapping))
+    return next((node for node in loggers if node.get(TARGET) == WANDB), {})
 
 
 def wandb_logger(
@@ -172,10 +182,11 @@ def no_logger(*, run: LoggedRun) -> None:
     """Returns no logger."""
 
 
-def require_package(node: Node) -> None:
-    """Refuses `logger` settings whose package is not installed with a `SettingError`, before anything is read."""
-    if package := EXTRAS.get(str(node["_target_"]).rpartition(".")[2]):
-        require_packages("logger", f"logger={package}", [package], f"sentattn[{package}]")
+def require_installed(settings: Node) -> None:
+    """Refuses loggers whose package is not installed with a `SettingError`, before anything is read."""
+    for node in nodes(settings, "logger").values():
+        if package := EXTRAS.get(str(node[TARGET]).rpartition(".")[2]):
+            require_packages("logger", f"logger={package}", [package], f"sentattn[{package}]")
 
 
 def _guard(title: str, make: Callable[[], Logger], location: str, run: LoggedRun, *, replays: bool = False) -> Guard:

@@ -25,7 +25,10 @@ class Guard(Logger):
     together, with the epoch, counted from 1, as the step. Points inside an epoch (`step/...`) have the optimizer's.
     Of a resumed training, epochs that the run directory has already are not logged again, unless the logger `replays`
     them because it starts from nothing. `make` opens Lightning's logger, and `location` is where its data are.
+    `epochs` is how many are done at the last step, as a decimal.
     """
+
+    epochs = 0.0
 
     def __init__(
         self,
@@ -92,7 +95,13 @@ class Guard(Logger):
         """Does nothing: the resolved settings are logged when the logger is opened."""
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Collects the metrics of an epoch; Lightning reports those of training last, and they complete the row."""
+        """Collects the metrics of an epoch; Lightning reports those of training last, and they complete the row.
+
+        Metrics without an epoch are those of a callback, and a point at the step.
+        """
+        if "epoch" not in metrics:
+            self.log_step(metrics, step=step or 0)
+            return
         self._row |= metrics
         if any(name.startswith("train/") for name in metrics):
             row, self._row = self._row, {}
@@ -100,9 +109,9 @@ class Guard(Logger):
             if epoch > self._last_epoch:
                 self.attempt(lambda logger: self._log(logger, row, epoch), None)
 
-    def log_step(self, values: Mapping[str, float], *, step: int, epochs: float) -> None:
-        """Logs values of an optimizer step, counted from 1, such as `step/loss`; it ends at so many epochs."""
-        self.attempt(lambda logger: self._log_step(logger, values, step, epochs), None)
+    def log_step(self, values: Mapping[str, float], *, step: int) -> None:
+        """Logs values of an optimizer step, counted from 1, such as `step/loss`."""
+        self.attempt(lambda logger: self._log_step(logger, values, step, self.epochs), None)
 
     def finalize(self, status: str) -> None:
         """Does nothing: Lightning calls it when the last epoch is over, and the evaluation is still to come."""

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import io
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.callbacks import LearningRateMonitor
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
@@ -17,7 +24,7 @@ from sentattn.config.types import Node
 from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
-from sentattn.errors import Fault, TrainingError
+from sentattn.errors import Fault, Pruned, TrainingError, UserError, first_line
 from sentattn.loggers.guard import Guard
 from sentattn.metrics import format_value
 from sentattn.run import write_atomically
@@ -115,7 +122,9 @@ class EpochRecorder(Callback):
         speed = (self.tokens - before["tokens"]) / (self.train_seconds - before["train_seconds"])
         means = pl_module.end_training_epoch() | {SPEED: speed}
         pl_module.log_dict(means)
-        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()} | means
+        # `LearningRates` leaves values there that a resumed training may not have.
+        logged = {name: value for name, value in trainer.callback_metrics.items() if not name.startswith("lr-")}
+        metrics = {name: float(value) for name, value in logged.items()} | means
         row = {"epoch": trainer.current_epoch + 1, **metrics, "tokens": self.tokens}
         row["train_seconds"] = self.train_seconds
         self.add(row)
@@ -170,23 +179,90 @@ class StepPoints(Callback):
     To read the loss waits for a GPU. The run directory has the means of epochs only.
     """
 
-    def __init__(self, logger: Guard, *, every: int) -> None:
-        self.logger, self.every = logger, every
+    def __init__(self, loggers: Sequence[Guard], *, every: int) -> None:
+        self.loggers, self.every = loggers, every
         self._step = 0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._step = trainer.global_step
+        self._set_epochs(trainer.current_epoch)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Batch, batch_idx: int
     ) -> None:
         assert isinstance(pl_module, LitClassifier)
         is_step, self._step = trainer.global_step != self._step, trainer.global_step
+        self._set_epochs(trainer.current_epoch + (batch_idx + 1) / int(trainer.num_training_batches))
         if is_step and self.every and self._step % self.every == 0:
             assert isinstance(outputs, Mapping)
             loss = float(outputs["loss"]) * trainer.accumulate_grad_batches  # by which Lightning has divided it
-            epochs = trainer.current_epoch + (batch_idx + 1) / int(trainer.num_training_batches)
-            self.logger.log_step({"step/loss": loss, "step/lr": pl_module.lr}, step=self._step, epochs=epochs)
+            for logger in self.loggers:
+                logger.log_step({"step/loss": loss, "step/lr": pl_module.lr}, step=self._step)
+
+    def _set_epochs(self, epochs: float) -> None:
+        for logger in self.loggers:
+            logger.epochs = epochs
+
+
+class LearningRates(LearningRateMonitor):
+    """Lightning's monitor of learning rates, which is idle on ranks without a logger, and where a run has none.
+
+    Args:
+        logging_interval: `step` logs every `trainer.log_every_n_steps`, `epoch` at the beginning of each epoch; null is
+            as often as the schedule changes the rate.
+        log_momentum: Whether the momentum is logged as well.
+        log_weight_decay: Whether the weight decay is logged as well.
+    """
+
+    def on_train_start(self, trainer: Trainer, *args: object, **kwargs: object) -> None:
+        if trainer.loggers:
+            super().on_train_start(trainer, *args, **kwargs)
+
+
+class CallbackFailed(Exception):  # noqa: N818 - it is no error of sentattn's, and the run has no result
+    """An error that a callback of the settings has raised; `key` is its path in them."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+def explain_errors(callback: Callback, key: str) -> None:
+    """Makes a callback of the settings raise `CallbackFailed`, with its name, in place of other errors."""
+
+    def explained(hook: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(hook)
+        def call(*args: object, **kwargs: object) -> Any:
+            try:
+                returned = hook(*args, **kwargs)
+                if hook.__name__ == "state_dict":
+                    _require_plain(returned)
+                return returned
+            except (UserError, Pruned):
+                raise
+            except Exception as error:
+                where = f"{type(callback).__qualname__}.{hook.__name__}"
+                frame = traceback.extract_tb(error.__traceback__)[-1]
+                place = f"{Path(frame.filename).name}, line {frame.lineno}"
+                message = f"{key}: {where} raised {type(error).__name__}: {first_line(error)} ({place})"
+                raise CallbackFailed(key, message) from error
+
+        return call
+
+    for name, inherited in vars(Callback).items():
+        if inspect.isfunction(inherited) and getattr(type(callback), name) is not inherited:
+            setattr(callback, name, explained(getattr(callback, name)))
+
+
+def _require_plain(state: State) -> None:
+    """Raises a `TypeError` for a state that a checkpoint, from which nothing is executed, could not be read with."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    buffer.seek(0)
+    try:
+        torch.load(buffer, weights_only=True)
+    except UnpicklingError as error:
+        raise TypeError("a state may hold numbers, texts, tensors, lists and dictionaries alone") from error
 
 
 class FiniteLoss(Callback):

@@ -38,6 +38,7 @@ class FileInPlace(TorchCheckpointIO):
     def save_checkpoint(self, checkpoint: State, path: str | Path, storage_options: object | None = None) -> None:
         buffer = io.BytesIO()
         torch.save(checkpoint, buffer)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         for leftover in Path(path).parent.glob(f".{Path(path).name}.*"):
             leftover.unlink()  # of a process that was killed while it wrote
         with replacing(Path(path)) as temporary:
@@ -116,7 +117,7 @@ class Checkpoints(Checkpoint):
         self.folder, self.recorder, self.signals, self.minutes = folder, recorder, signals, minutes
         self.identity = identity
         self._loaded: State | None = None
-        self._batches = 0
+        self._batches, self._is_stopped = 0, False
         self._validation_batches = 0
         self._written = time.monotonic()
         self.last = folder / LAST
@@ -126,7 +127,8 @@ class Checkpoints(Checkpoint):
         return dict(read_checkpoint(self.folder / BEST)["state_dict"])
 
     def state_dict(self) -> State:
-        return {"random": ranks.gather(random_state()), "batches": self._batches, "identity": self.identity}
+        own = {"batches": self._batches, "is_stopped": self._is_stopped, "identity": self.identity}
+        return {"random": ranks.gather(random_state()), **own}
 
     def load_state_dict(self, state_dict: State) -> None:
         self._loaded = state_dict
@@ -145,6 +147,7 @@ class Checkpoints(Checkpoint):
             # Lightning counts the loader's batches before it knows at which of them the epoch resumes.
             assert isinstance(trainer.train_dataloader, BatchLoader)
             trainer.train_dataloader.load_state_dict({"batches": self._loaded["batches"]})
+            trainer.should_stop = self._loaded.get("is_stopped", False)  # by a callback after its last epoch
             states = self._loaded["random"]
             # With another number of ranks than before, each continues with new random numbers.
             if len(states) == ranks.world():
@@ -155,7 +158,8 @@ class Checkpoints(Checkpoint):
     ) -> None:
         step, batches = trainer.accumulate_grad_batches, int(trainer.num_training_batches)
         done = batch_idx + 1
-        if done % step or done >= batches:  # a gradient is accumulated, or only the validation is left of the epoch
+        # A gradient is accumulated, or only the validation is left: of the epoch, or after a callback stopped it.
+        if done % step or done >= batches or trainer.fit_loop.done:
             return
         before_validation = done + step >= batches
         due = 0
@@ -202,7 +206,7 @@ class Checkpoints(Checkpoint):
 
     def _write(self, trainer: Trainer, *, batches: int) -> str | None:
         """Writes the newest checkpoint, `batches` into its epoch; returns why it cannot be written, or None."""
-        self._batches = batches
+        self._batches, self._is_stopped = batches, trainer.should_stop
         self._written = time.monotonic()
         try:
             trainer.save_checkpoint(self.last, weights_only=False)

@@ -77,7 +77,7 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     trainer = settings.trainer
     world = trainer.get("num_nodes", 1) * devices.count_here({**trainer, "num_nodes": 1})
     with Signals() as signals, Progress() as progress, environment.explained_out_of_memory():
-        data, module, evaluator, _ = prepare(settings, progress)
+        data, module, evaluator, *_ = prepare(settings, progress)
         loader, lengths = data.train_dataloader(), data.split("train").lengths
         batches = [rows[::world] for rows in loader.sampler]  # those of one rank
         tokens = np.array([len(rows) * lengths[rows].max() for rows in batches])

@@ -183,6 +183,7 @@ def result_of(recorder: EpochRecorder, evaluations: Mapping[str, Evaluation]) ->
         "status": "finished" if evaluations else "pruned",
         "metrics": metrics,
         "best_epoch": int(recorder.best["epoch"]),
+        "epochs": int(recorder.rows[-1]["epoch"]),
         "seconds": {"train": recorder.train_seconds},
         "tokens_per_second": recorder.tokens / recorder.train_seconds,
         "peak_memory_bytes": peak_memory_bytes(),
@@ -196,7 +197,7 @@ def evaluate_best(
     data: TextData,
     evaluator: Evaluator,
     recorder: EpochRecorder,
-    logger: Guard | None,
+    loggers: Sequence[Guard],
 ) -> Tree:
     """Evaluates a module with the weights of its best epoch, writes its predictions and its model.
 
@@ -222,11 +223,11 @@ def evaluate_best(
         result["rows"] = {split: len(data.split(split)) for split in ("train", *splits)}
         result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
         result["latency_ms"] = latency_ms(module.model, data, evaluator.device)
-        if logger is not None:
+        if loggers:
             from sentattn.loggers.wandb.run import log_attention, log_evaluation
 
-            log_evaluation(logger, data, probabilities, epoch=result["best_epoch"])
-            log_attention(logger, data, module.model, epoch=result["best_epoch"])
+            log_evaluation(loggers, data, probabilities, epoch=result["best_epoch"])
+            log_attention(loggers, data, module.model, epoch=result["best_epoch"])
     guess = math.log(len(data.labels))
     if row := next((row for row in recorder.rows if not row["val/log_loss"] <= DIVERGED * guess), None):  # NaN too
         print(

@@ -29,11 +29,11 @@ from sentattn.config.types import Tree
 from sentattn.console import Progress
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, Interruption, Pruned, RunError, SettingError, TrainingError, UserError
-from sentattn.loggers import build_logger, require_package
+from sentattn.loggers import build_loggers, require_installed
 from sentattn.metrics import ORDERED_ONLY
 from sentattn.models.embedding import TrainingTexts
 from sentattn.training import environment, evaluate
-from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging
+from sentattn.training.callbacks import CallbackFailed, EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging
 from sentattn.training.checkpoint import Checkpoints, read_identity
 from sentattn.training.launch import FOLDER, TASK, announce, launch
 from sentattn.training.lit_module import build_lit, build_optimizer
@@ -47,7 +47,7 @@ from sentattn.training.resume import (
 from sentattn.training.signals import Signals
 from sentattn.training.start import start_from, weights_hash
 from sentattn.training.states import require_positions, use_cached_states
-from sentattn.training.trainer import build_trainer
+from sentattn.training.trainer import build_callbacks, build_trainer
 
 if TYPE_CHECKING:
     from pytorch_lightning import Callback
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class Prepared(NamedTuple):
-    """The data, the module to train on it, and what evaluates its best epoch.
+    """The data, the module to train on it, what evaluates its best epoch, and the callbacks of the settings.
 
     `identity` holds hashes of setting, data, pretrained encoder and weights at the start (or None), which must be the
     same when a run is resumed.
@@ -67,6 +67,7 @@ class Prepared(NamedTuple):
     data: TextData
     module: LitClassifier
     evaluator: evaluate.Evaluator
+    callbacks: list[Callback]
     identity: dict[str, str | None]
 
 
@@ -149,13 +150,13 @@ def fit(
         with _explained_end(run, signals), ranks.raise_on_all_ranks():
             if ranks.is_rank_zero():
                 runs.require_writable(settings.output_dir)
-                require_package(settings.logger)
+                require_installed(settings)
                 if run:
                     locks.enter_context(runs.lock(run.path))
             prepared = prepare(settings, progress, run)
             if run:
                 require_same(run, prepared.identity)
-            data, module, evaluator, _ = prepared
+            data, module, evaluator, *_ = prepared
             use_cached_states(settings, data, module.model, evaluator.device, progress)
             progress.close()
             if run is None and ranks.is_rank_zero():
@@ -200,6 +201,7 @@ def prepare(settings: Settings, progress: Progress, resumed: runs.Run | None = N
     environment.require_memory(settings, outline)
     environment.require_lstm(settings.trainer, evaluator.device, outline)
     build_optimizer(settings, outline)
+    callbacks = build_callbacks(settings)
     data = _build_datamodule(settings, progress)
     module = _build_module(settings, data, is_new=resumed is None)
     start = settings.init_from
@@ -209,7 +211,7 @@ def prepare(settings: Settings, progress: Progress, resumed: runs.Run | None = N
     files = {"vectors": vectors, "encoder": encoder, "tokenizer": data.tokenizer.fingerprint, "init_from": start}
     setting = setting_hash(settings, **files)
     identity = {"setting": setting, "data_fingerprint": data.fingerprint, "encoder": encoder, "init_from": start}
-    return Prepared(data, module, evaluator, identity)
+    return Prepared(data, module, evaluator, callbacks, identity)
 
 
 def _build_datamodule(settings: Settings, progress: Progress) -> TextData:
@@ -274,33 +276,35 @@ def _train(
     resumed: bool,
 ) -> None:
     """Fits the module, evaluates the best epoch and writes the result."""
-    data, module, evaluator, identity = prepared
+    data, module, evaluator, own, identity = prepared
     announce(run.path)
     result = evaluate.initial_result(settings, module, identity, study)
     print(f"{result['model']}: {result['parameters']['total']:,} parameters. Run: {run.path}")
     recorder = EpochRecorder(run.path / runs.METRICS, **settings.objective)
     minutes, folder = settings.checkpoint_minutes, run.path / runs.CHECKPOINTS
     checkpoints = Checkpoints(folder, recorder, signals, minutes=minutes, identity=identity)
-    logger = None
+    loggers: list[Guard] = []
     if ranks.is_rank_zero():
-        logger = build_logger(settings, run.path, setting=result["setting"], resumed=resumed, study=study)
-    steps = [] if logger is None else [StepPoints(logger, every=settings.trainer.get("log_every_n_steps") or 0)]
+        loggers = build_loggers(settings, run.path, setting=result["setting"], resumed=resumed, study=study)
+    steps = [StepPoints(loggers, every=settings.trainer.get("log_every_n_steps") or 0)] if loggers else []
     callbacks = [
-        *(FiniteLoss(), recorder, EpochLines(recorder, progress), *steps),
+        *(FiniteLoss(), *own, recorder, EpochLines(recorder, progress), *steps),
         *(*callbacks, checkpoints, *averaging(settings)),
     ]
-    with _recorded(run, result, recorder, logger), environment.explained_out_of_memory():
-        trainer = build_trainer(settings.trainer, callbacks=callbacks, logger=logger)
+    with _recorded(run, result, recorder, loggers), environment.explained_out_of_memory():
+        trainer = build_trainer(settings.trainer, callbacks=callbacks, loggers=loggers)
         trainer.fit(module, datamodule=data, ckpt_path=checkpoints.last if resumed else None, weights_only=True)
         if ranks.is_rank_zero():
+            if (epochs := recorder.rows[-1]["epoch"]) < settings.trainer["max_epochs"]:
+                print(f"stopped after epoch {epochs} of {trainer.max_epochs}, best {recorder.best['epoch']}")
             module.load_state_dict(checkpoints.best_weights())
-            result |= evaluate.evaluate_best(run, settings, module, data, evaluator, recorder, logger)
+            result |= evaluate.evaluate_best(run, settings, module, data, evaluator, recorder, loggers)
     if result["status"] == "finished":
         evaluate.print_metrics(result)
 
 
 @contextmanager
-def _recorded(run: runs.Run, result: Tree, recorder: EpochRecorder, logger: Guard | None) -> Iterator[None]:
+def _recorded(run: runs.Run, result: Tree, recorder: EpochRecorder, loggers: Sequence[Guard]) -> Iterator[None]:
     """Writes the result of a run that is finished, pruned or failed; an interrupted one has none, and is resumed."""
     try:
         yield
@@ -313,7 +317,7 @@ def _recorded(run: runs.Run, result: Tree, recorder: EpochRecorder, logger: Guar
         result["seconds"]["total"] = recorder.seconds
         if result["status"] is not None and ranks.is_rank_zero():
             run.write_result(result)
-        if logger is not None:
+        for logger in loggers:
             logger.finish(runs.summarize(result), failed=result["status"] not in ("finished", "pruned"))
 
 
@@ -323,10 +327,13 @@ def _explained_end(run: runs.Run | None, signals: Signals) -> Iterator[None]:
 
     Raises:
         Interruption: If a signal has ended this rank, or all.
+        TrainingError: If a callback of the settings has failed.
         RunError: If another rank has ended.
     """
     try:
         yield
+    except CallbackFailed as failure:
+        raise TrainingError(Fault(failure.key, "failed", f"{failure}; {runs.advice(run)}")) from failure.__cause__
     except Interruption as interruption:
         if run is not None and not run.last_checkpoint.is_file() and ranks.is_rank_zero():
             shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained yet

@@ -12,7 +12,8 @@ from run_folders import make_run
 
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
-from sentattn.compare.plan import apply, read_plan, write_plan
+from sentattn.compare.plan import apply, as_overrides, read_plan, write_plan
+from sentattn.config.compose import compose
 from sentattn.errors import RunError, SettingError
 
 CONTENT: dict[str, Any] = {
@@ -188,3 +189,11 @@ def test_where_no_pair_differs_in_one_part_there_is_nothing_to_plan(tmp_path: Pa
         write_plan(tmp_path / "new.yaml", [tmp_path / "outputs"], split="test", margin=0.5)
     assert caught.value.faults[-1].kind == "missing"
     assert not (tmp_path / "new.yaml").exists()
+
+
+def test_callbacks_of_a_run_can_be_typed_again() -> None:
+    settings = compose(["callbacks=early_stopping", "callbacks.early_stopping.patience=4"])
+    overrides = as_overrides(settings)
+    assert (overrides["callbacks"], overrides["callbacks.early_stopping.patience"]) == (["early_stopping"], 4)
+    with pytest.raises(SettingError):
+        as_overrides(compose(["callbacks.own._target_=own_callbacks.Counting"], trust=True))

@@ -16,6 +16,8 @@ from run_folders import make_run, write_predictions
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.leaderboard import board_lines, cells
 from sentattn.compare.report.page import page, part
+from sentattn.compare.runs import names
+from sentattn.config.compose import compose
 from sentattn.data.vectors import word_vectors
 from sentattn.errors import RunError
 from sentattn.run import Run
@@ -255,3 +257,9 @@ def test_word_vectors_are_not_trained_for_texts_alone(
     _, texts = comparison.read_texts()
     assert tuple(texts.row_id) == comparison.rows.row_ids
     assert texts.texts(0)
+
+
+def test_callbacks_that_change_the_result_are_in_the_name() -> None:
+    words: list[list[str]] = [[], ["callbacks=lr_monitor"], ["callbacks=[early_stopping,lr_monitor]"]]
+    assert names(list(map(compose, words[::2]))) == ["structured", "structured; callbacks=[early_stopping]"]
+    assert names(list(map(compose, words[:2]))) == ["structured", "structured"]

@@ -33,7 +33,8 @@ def test_each_choice_composes(file: Path) -> None:
     needed += ["model.embedding.name=encoder"] if (group, file.stem) == ("model", "pretrained") else []
     settings = compose([f"{group}={file.stem}", *needed])
     target = load(file).get("_target_")
-    assert target is None or get_path(settings, group.replace("/", "."))["_target_"] == target
+    path = f"{group}.{file.stem}" if group == "callbacks" else group.replace("/", ".")
+    assert target is None or get_path(settings, path)["_target_"] == target
 
 
 def test_the_base_of_the_data_sets_is_no_choice() -> None:

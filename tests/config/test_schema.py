@@ -31,7 +31,9 @@ def test_stricter_and_owned_arguments_exist() -> None:
     table = parameters.imported("sentattn.data.datasets.table.Table").parameters
     wide = parameters.imported("sentattn.models.wide.WideNGrams").parameters
     ngrams = parameters.imported("sentattn.models.ngrams.NGrams").parameters
+    stopping = parameters.imported("pytorch_lightning.callbacks.early_stopping.EarlyStopping").parameters
     sections = {"trainer": arguments, "data": table, "model.wide": wide, "model.embedding": ngrams}
+    sections["callbacks.early_stopping"] = stopping
     assert set(OWNED) <= {f"{section}.{name}" for section, names in sections.items() for name in names}
 
 

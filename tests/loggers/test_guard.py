@@ -108,13 +108,16 @@ def test_a_logger_that_cannot_be_opened_is_off(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_training_continues_without_its_logger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def build_logger(settings: Any, directory: Path, **_: Any) -> Guard:
-        return guarded(Recording("log_metrics"), directory)
+    def build_loggers(settings: Any, directory: Path, **_: Any) -> list[Guard]:
+        return [guarded(Recording("log_metrics"), directory), guarded(other, directory)]
+
+    other = Recording()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sentattn.training.fit.build_logger", build_logger)
+        patch.setattr("sentattn.training.fit.build_loggers", build_loggers)
         run = fit(tiny(f"output_dir={tmp_path}"))
     assert capsys.readouterr().out.count("no room for log_metrics") == 1
+    assert [epoch for row, epoch in other.rows if "val/accuracy" in row] == [1, 2]
     assert run.result["status"] == "finished"
     assert [json.loads(line)["epoch"] for line in (run.path / "metrics.jsonl").read_text().splitlines()] == [1, 2]
     assert (run.path / "model" / "model.safetensors").is_file()

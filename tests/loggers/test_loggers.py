@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +14,7 @@ from wandb_reader import log
 
 from sentattn import fit
 from sentattn.config.compose import compose
-from sentattn.loggers import build_logger, require_package
+from sentattn.loggers import build_loggers, require_installed
 from sentattn.loggers.guard import Guard
 
 SUMMARY = {"best_epoch": 2, "train/loss": 0.5, "val/accuracy": 0.6, "test/accuracy": 0.75, "parameters/total": 321}
@@ -23,7 +22,7 @@ SUMMARY = {"best_epoch": 2, "train/loss": 0.5, "val/accuracy": 0.6, "test/accura
 
 def open_logger(directory: Path, name: str, *extra: str, resumed: bool = False) -> Guard:
     settings = compose(tiny(f"logger={name}", *extra))
-    logger = build_logger(settings, directory, setting="5e77", resumed=resumed)
+    [logger] = build_loggers(settings, directory, setting="5e77", resumed=resumed)
     assert isinstance(logger, Guard)
     return logger
 
@@ -104,12 +103,19 @@ def test_tensorboard_has_the_settings(tmp_path: Path) -> None:
     assert (tmp_path / "tensorboard" / "hparams.yaml").is_file()
 
 
+def test_several_loggers_have_the_same_metrics(tmp_path: Path) -> None:
+    run = fit(tiny(f"output_dir={tmp_path}", "logger=[csv,tensorboard]", "test=false"))
+    for metric in ("train/loss", "val/accuracy"):
+        assert dict(curve(run.path, "tensorboard", metric)) == pytest.approx(dict(curve(run.path, "csv", metric)))
+        assert len(curve(run.path, "csv", metric)) == 2
+
+
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
-    node: dict[str, Any] = compose([f"logger={name}"])["logger"]
-    assert_refused(lambda: require_package(node), "logger", "package", f'pip install "sentattn[{name}]"')
-    require_package(compose(["logger=csv"])["logger"])
+    settings = compose([f"logger=[csv,{name}]"])
+    assert_refused(lambda: require_installed(settings), "logger", "package", f'pip install "sentattn[{name}]"')
+    require_installed(compose(["logger=csv"]))
 
 
 @pytest.mark.parametrize(

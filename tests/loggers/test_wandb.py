@@ -163,6 +163,19 @@ def test_steps_are_logged(tmp_path: Path) -> None:
     assert points[-1]["step/lr"] == pytest.approx(last["train/lr"])
 
 
+def test_next_to_another_logger_the_run_is_complete(tmp_path: Path) -> None:
+    several = ["logger=[csv,wandb]", "logger.wandb.project=two", "logger.wandb.examples=1", "callbacks=lr_monitor"]
+    run = fit(tiny(f"output_dir={tmp_path}", *several, "trainer.log_every_n_steps=4"))
+    logged = read(run.path)
+    assert logged["run"].project == "two"
+    assert [row["epoch"] for row in logged["history"] if "val/accuracy" in row] == [1, 2]
+    assert len([row for row in logged["history"] if "lr-Adam" in row]) == 5
+    keys = {key for row in logged["history"] for key in row}
+    assert {"val/confusion_matrix_table.path", "val/predictions.path"} <= keys
+    assert any(key.startswith("attention/") for key in keys)
+    assert (run.path / "csv" / "metrics.csv").is_file()
+
+
 def test_plots_may_be_switched_off(tmp_path: Path) -> None:
     off = ["logger.examples=0", "logger.table=0", "test=false"]
     run = fit(tiny(f"output_dir={tmp_path}", "logger=wandb", "trainer.max_epochs=1", *off))

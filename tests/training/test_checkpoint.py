@@ -180,7 +180,8 @@ def test_several_ranks_share_signals_every_tenth_step(
     recorder, signals = cast("Any", None), SimpleNamespace(received=None)
     checkpoints = Checkpoints(tmp_path, recorder, cast("Any", signals), minutes=minutes, identity={})
     monkeypatch.setattr(checkpoints, "_write", lambda trainer, *, batches: True)
-    trainer = cast("Any", SimpleNamespace(accumulate_grad_batches=1, num_training_batches=100))
+    loop = SimpleNamespace(done=False)
+    trainer = cast("Any", SimpleNamespace(accumulate_grad_batches=1, num_training_batches=100, fit_loop=loop))
     for batch in range(100):
         checkpoints.on_train_batch_end(trainer, *[cast("Any", None)] * 3, batch)
     assert len(asking) == asked

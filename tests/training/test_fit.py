@@ -33,6 +33,7 @@ RESULT_KEYS = {
     "data",
     "seed",
     "best_epoch",
+    "epochs",
     "metrics",
     "parameters",
     "seconds",

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from sentattn.config.types import Json, Node
 from sentattn.console import table_in_format
 from sentattn.errors import Fault, RunError, first_line
+from sentattn.loggers import wandb_settings
 from sentattn.loggers.wandb.upload import api_errors, server
 from sentattn.run import TRIALS, Run, summarize, write_atomically
 
@@ -26,7 +27,6 @@ COLUMNS = ["run:displayName", "summary:test/accuracy", "summary:val/accuracy", "
 MAX_BARS, MAX_ROWS = 50, 10
 """Most settings in a bar chart, and most trials in the table of a study."""
 PICTURES = "wandb/*run-*/files/media/images/attention/*.png"
-WANDB = "sentattn.loggers.wandb_logger"
 OVER_SEEDS = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stderr"}
 """A point for each setting: the mean over its seeds, with its standard error."""
 CONFUSION = {"Actual": "Actual", "Predicted": "Predicted", "nPredictions": "nPredictions"}
@@ -38,8 +38,7 @@ Specification: TypeAlias = Json
 def place_of(settings: Iterable[Node]) -> Json:
     """Returns `project`, `entity` and `host` of the first run that was logged to W&B, else the default project."""
     for of_run in settings:
-        logger = of_run.get("logger")
-        if isinstance(logger, Mapping) and logger.get("_target_") == WANDB:
+        if logger := wandb_settings(of_run):
             return {key: logger.get(key) for key in ("project", "entity", "host")}
     return {"project": "sentattn", "entity": None, "host": None}
 

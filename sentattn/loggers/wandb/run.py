@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -42,8 +43,8 @@ class WandbGuard(Guard):
 
     A row is an epoch, or a point inside it with the axis `step`; the summary has the values of the best epoch. A
     resumed run continues under its id. Offline it writes another file with that id and repeats the earlier epochs,
-    because a killed process leaves an unreadable file; the last file is uploaded. `axes` has the x-axis of each group
-    of metrics, and `run` what `wandb.init` takes: `id`, `name`, `project`, `config` and so on.
+    because a killed process leaves an unreadable file; the last file is uploaded. `axes` has the x-axis of metrics by
+    how their names begin, and `run` what `wandb.init` takes: `id`, `name`, `project`, `config` and so on.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class WandbGuard(Guard):
             run = self._init_run("offline")
         for group, axis in self._axes.items():
             run.define_metric(axis)
-            run.define_metric(f"{group}/*", step_metric=axis)
+            run.define_metric(f"{group}*", step_metric=axis)
         # A logger that opens the run itself puts `trainer/global_step` on every x-axis.
         logger = WandbLogger(project=self._init["project"], save_dir=self.directory, experiment=run)
         if _is_online(logger):
@@ -157,16 +158,20 @@ class TrialCallback(Callback):
         self._values = dict(values)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if isinstance(trainer.logger, WandbGuard):
-            trainer.logger.attempt(lambda w: w.experiment.config.update(self._values, allow_val_change=True), None)
+        for logger in _wandb_guards(trainer.loggers):
+            logger.attempt(lambda w: w.experiment.config.update(self._values, allow_val_change=True), None)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         def tag(logger: Any) -> None:
             logger.experiment.tags = (*(logger.experiment.tags or ()), outcome)
 
         outcome = "pruned" if isinstance(exception, Pruned) else "failed"
-        if isinstance(trainer.logger, WandbGuard):
-            trainer.logger.attempt(tag, None)
+        for logger in _wandb_guards(trainer.loggers):
+            logger.attempt(tag, None)
+
+
+def _wandb_guards(loggers: Sequence[object]) -> list[WandbGuard]:
+    return [logger for logger in loggers if isinstance(logger, WandbGuard)]
 
 
 def _is_online(logger: Any) -> bool:
@@ -177,10 +182,11 @@ def _marker(logger: Any) -> Path:
     return Path(logger.experiment.dir).parent / upload.UNSENT
 
 
-def log_attention(logger: Guard | None, data: TextData, model: TextClassifier, *, epoch: int) -> None:
-    """Draws the attention to some validation rows and to texts of the user, if the logger is W&B's."""
-    if isinstance(logger, WandbGuard) and (texts := texts_to_draw(logger, data)):
-        logger.log_media(lambda: _pictures(texts, data, model), epoch=epoch)
+def log_attention(loggers: Sequence[Guard], data: TextData, model: TextClassifier, *, epoch: int) -> None:
+    """Draws the attention to some validation rows and to texts of the user, for a logger of W&B."""
+    for logger in _wandb_guards(loggers):
+        if texts := texts_to_draw(logger, data):
+            logger.log_media(partial(_pictures, texts, data, model), epoch=epoch)
 
 
 def texts_to_draw(logger: WandbGuard, data: TextData) -> dict[str, tuple[str, str]]:
@@ -207,14 +213,12 @@ def _pictures(texts: Mapping[str, tuple[str, str]], data: TextData, model: TextC
 
 
 def log_evaluation(
-    logger: Guard | None, data: TextData, probabilities: Mapping[str, NDArray[np.float32]], *, epoch: int
+    loggers: Sequence[Guard], data: TextData, probabilities: Mapping[str, NDArray[np.float32]], *, epoch: int
 ) -> None:
-    """Logs confusion matrices and a table of validation rows from probabilities (rows, C), if the logger is W&B's."""
-    if not isinstance(logger, WandbGuard):
-        return
+    """Logs confusion matrices and a table of validation rows from probabilities (rows, C), for a logger of W&B."""
     names = list(data.labels)
 
-    def make() -> dict[str, object]:
+    def make(logger: WandbGuard) -> dict[str, object]:
         import wandb
 
         media: dict[str, object] = {
@@ -233,7 +237,8 @@ def log_evaluation(
             media["val/predictions"] = table
         return media
 
-    logger.log_media(make, epoch=epoch)
+    for logger in _wandb_guards(loggers):
+        logger.log_media(partial(make, logger), epoch=epoch)
 
 
 def confusion_matrix(labels_N: NDArray[np.integer], predicted_N: NDArray[np.integer], names: Sequence[str]) -> object:

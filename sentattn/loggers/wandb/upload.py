@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from sentattn.config.groups import get_path
 from sentattn.errors import Fault, RunError, first_line
+from sentattn.loggers import wandb_settings
 from sentattn.run import CONFIG, Run, write_atomically
 
 ANSWER_SECONDS = 10.0
@@ -127,7 +127,7 @@ def add_to_summary(run: LocalRun, values: Mapping[str, float]) -> bool:
     with suppress(OSError, ValueError):
         if json.loads(sent.read_text(encoding="utf-8")) == values:
             return False
-    logger = Run(run.directory).settings["logger"]
+    logger = wandb_settings(Run(run.directory).settings)
     names = [logger.get("entity"), logger.get("project"), run.run_id]
     with server(run.host):
         try:
@@ -192,7 +192,7 @@ def _host(directory: Path) -> str | None:
     if (directory / STUDY).is_file():
         directory = next((path.parent for path in directory.glob(f"trials/*/{CONFIG}")), directory)
     with suppress(RunError):
-        host: str | None = get_path(Run(directory).settings, "logger.host")
+        host: str | None = wandb_settings(Run(directory).settings).get("host")
         return host
     return None
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sentattn.config.request import read_request
 from sentattn.config.types import Node
 from sentattn.errors import UserError
-from sentattn.loggers.wandb.dashboard import WANDB, place_of, study_specification
+from sentattn.loggers import wandb_settings
+from sentattn.loggers.wandb.dashboard import place_of, study_specification
 from sentattn.loggers.wandb.upload import find_runs, offline_reason
 from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.artifacts import trial_table
@@ -39,7 +40,7 @@ class StudyLogger:
     def __init__(self, study: SweepStudy, settings: Node, records: Sequence[Record], *, resumed: bool) -> None:
         from sentattn.loggers.wandb.run import WandbGuard  # imports Lightning
 
-        plan, logger = study.plan, settings["logger"]
+        plan, logger = study.plan, wandb_settings(settings)
         started = next(record.started for record in records if record.started)
         self._folder = study.folder
         self._place = place_of([settings])
@@ -49,7 +50,7 @@ class StudyLogger:
             directory=study.folder,
             mode=logger["mode"],
             host=logger["host"],
-            axes={BEST: TRIALS, REACHED: TRIALS},
+            axes={f"{BEST}/": TRIALS, f"{REACHED}/": TRIALS},
             project=logger["project"],
             entity=logger["entity"],
             id=f"{plan.study}-{started:%y%m%d%H%M%S}",
@@ -75,8 +76,7 @@ class StudyLogger:
     def open(cls, study: SweepStudy, findings: Findings, *, resumed: bool) -> StudyLogger | None:
         """Opens the run of a study that has a complete trial; returns None if its trials are not logged to W&B."""
         settings = read_request(study.plan.arguments(findings.front[0].values)).settings
-        is_logged = settings["logger"]["_target_"] == WANDB
-        return cls(study, settings, findings.records, resumed=resumed) if is_logged else None
+        return cls(study, settings, findings.records, resumed=resumed) if wandb_settings(settings) else None
 
     def log(self, findings: Findings) -> None:
         """Logs a report: rows of the trials that have ended since the last one, the table of trials, and charts."""

@@ -28,7 +28,7 @@ DECIDED: dict[str, str] = {
     "check": "every setting is checked before the first trial",
     "group": "the trials of a study are a group",
     "run": "a sweep trains and reads no run",
-    "logger.job_type": "the runs of a sweep are trials",
+    **dict.fromkeys(("logger.job_type", "logger.wandb.job_type"), "the runs of a sweep are trials"),
     **dict.fromkeys(("trainer.devices", "trainer.num_nodes", "trainer.strategy"), SLOT),
 }
 """Settings of a training that a sweep sets, and what to do instead."""

@@ -160,7 +160,7 @@ def test_an_error_in_the_thread_costs_a_line_and_no_trial(
 def test_a_trial_shows_its_values_group_and_number(tmp_path: Path) -> None:
     """Two runs are open at once, as those of a sweep's studies are; neither takes the other's place."""
     from sentattn.errors import Pruned
-    from sentattn.loggers import build_logger
+    from sentattn.loggers import build_loggers
     from sentattn.loggers.wandb.run import TrialCallback, WandbGuard
 
     settings = compose([*OFFLINE, "group=big"])
@@ -168,9 +168,9 @@ def test_a_trial_shows_its_values_group_and_number(tmp_path: Path) -> None:
     for number in (4, 5):
         directory = tmp_path / "trials" / str(number)
         directory.mkdir(parents=True)
-        logger = build_logger(settings, directory, setting="abc", study="big")
+        [logger] = build_loggers(settings, directory, setting="abc", study="big")
         assert isinstance(logger, WandbGuard)
-        trainer: Any = SimpleNamespace(logger=logger)
+        trainer: Any = SimpleNamespace(loggers=[logger])
         TrialCallback(VALUES | {"seed": number}).on_fit_start(trainer, None)  # type: ignore[arg-type]
         loggers[number] = (logger, trainer)
     TrialCallback({}).on_exception(loggers[4][1], None, Pruned())  # type: ignore[arg-type]

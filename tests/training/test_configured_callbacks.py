@@ -1,0 +1,122 @@
+"""Callbacks of `callbacks=`: early stopping, learning rates, classes of one's own, and what happens when they fail."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from refusals import assert_refused, refused
+from runs_alike import assert_alike
+from tiny import tiny
+
+from sentattn import fit, train
+from sentattn.config.compose import compose
+from sentattn.prediction.model import LoadedRun
+from sentattn.training.trainer import build_callbacks
+
+STOP = ["callbacks.early_stopping.patience=2", "callbacks.early_stopping.min_delta=0.9", "trainer.max_epochs=6"]
+"""No epoch after the first one improves by so much, and the third is the last."""
+OWN = ["trust=true", "callbacks.own._target_=own_callbacks.Counting", "callbacks.own.start=5"]
+RATES = ["callbacks=[early_stopping,lr_monitor]", "logger=csv", "trainer.log_every_n_steps=5"]
+
+
+def trained(folder: Path, *words: str) -> LoadedRun:
+    return fit(tiny(f"output_dir={folder}", "callbacks=early_stopping", *STOP, *words))
+
+
+def test_early_stopping_ends_the_training_and_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = trained(tmp_path).result
+    assert result["epochs"] == 3
+    assert f"stopped after epoch 3 of 6, best {result['best_epoch']}\n" in capsys.readouterr().out
+    assert result["status"] == "finished"
+
+
+@pytest.mark.parametrize(("metric", "mode"), [("val/accuracy", "max"), ("val/log_loss", "min")])
+def test_early_stopping_watches_the_objective(metric: str, mode: str) -> None:
+    words = ["callbacks=early_stopping", f"objective.metric={metric}", f"objective.mode={mode}"]
+    [callback] = build_callbacks(compose(words))
+    assert (callback.monitor, callback.mode, callback.patience) == (metric, mode, 2)  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
+    """A training that early stopping ended, with a callback that could have failed."""
+    return trained(tmp_path_factory.mktemp("whole"), *OWN, *RATES)
+
+
+@pytest.mark.parametrize(
+    ("hook", "epoch"),
+    [("on_train_epoch_end", 2), ("on_validation_start", 3), ("on_train_epoch_end", 3), ("on_train_end", 4)],
+)
+def test_a_callback_that_fails_is_named_and_the_resumed_run_is_the_same(
+    whole: LoadedRun, hook: str, epoch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After `on_train_end` the training has stopped already: it is evaluated, not continued."""
+    monkeypatch.setattr("own_callbacks.FAILS_IN", (hook, epoch))
+    fault = ("callbacks.own", "failed", f"Counting.{hook} raised RuntimeError: counting failed", "resume=")
+    assert_refused(lambda: trained(tmp_path, *OWN, *RATES), *fault)
+    [left] = tmp_path.glob("*/*/*")
+    assert not (left / "result.json").exists()
+    monkeypatch.setattr("own_callbacks.FAILS_IN", None)
+    resumed = fit([f"resume={left}", "trust=true"])
+    assert resumed.result["epochs"] == 3
+    assert_alike(resumed.path, whole.path)
+
+
+def points(path: Path) -> list[tuple[str, str]]:
+    """The learning rates of Lightning's monitor by step."""
+    with (path / "csv" / "metrics.csv").open() as file:
+        return [(line["step"], line["lr-Adam"]) for line in csv.DictReader(file) if line["lr-Adam"]]
+
+
+def test_values_of_callbacks_are_recorded_and_rates_of_the_monitor_are_points(whole: LoadedRun) -> None:
+    rows = [json.loads(line) for line in (whole.path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["own/count"] for row in rows] == [6, 7, 8]
+    assert not any(name.startswith("lr-") for row in rows for name in row)
+    steps, rates = zip(*points(whole.path), strict=True)
+    assert [int(step) for step in steps] == list(range(4, 30, 5))
+    assert all(float(rate) > 0 for rate in rates)
+
+
+def test_an_epoch_that_a_callback_stops_is_validated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = ["trust=true", "callbacks.own._target_=own_callbacks.Stopping", "checkpoint_minutes=0"]
+    run = fit(tiny(f"output_dir={tmp_path}", *own, "trainer.max_epochs=4"))
+    assert run.result["epochs"] == 2
+    assert "stopped after epoch 2 of 4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("target", "key", "kind"),
+    [
+        ("own_callbacks.Other", "callbacks.x", "type"),
+        ("own_callbacks.Refusing", "callbacks.x", "failed"),
+        ("own_callbacks.Unreadable", "callbacks.x", "failed"),
+        ("pytorch_lightning.callbacks.EarlyStopping", "callbacks.x", "failed"),  # without a metric
+        ("pytorch_lightning.callbacks.LearningRateFinder", "callbacks.x", "unsupported"),
+        ("pytorch_lightning.callbacks.TQDMProgressBar", "callbacks.x", "unsupported"),
+    ],
+)
+def test_classes_that_cannot_be_used_are_named(target: str, key: str, kind: str, tmp_path: Path) -> None:
+    words = tiny(f"output_dir={tmp_path}", "trust=true", f"callbacks.x._target_={target}")
+    assert refused(lambda: fit(words)) == [(key, kind)]
+    assert not list(tmp_path.glob("*/*/*/result.json"))
+
+
+def test_two_callbacks_of_a_class_need_keys_of_their_own() -> None:
+    words = [f"callbacks.{name}._target_=own_callbacks.Counting" for name in ("one", "two")]
+    assert refused(lambda: build_callbacks(compose(words, trust=True))) == [("callbacks.two", "conflict")]
+
+
+def test_a_failing_callback_ends_the_command_with_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("own_callbacks.FAILS_IN", ("on_train_epoch_end", 1))
+    assert train.main(tiny(f"output_dir={tmp_path}", *OWN)) == 2
+
+
+@pytest.mark.slow
+def test_all_ranks_stop_together(tmp_path: Path) -> None:
+    words = ["trainer.devices=2", "trainer.strategy=ddp", *OWN, *RATES]
+    run = trained(tmp_path, *words)
+    assert run.result["epochs"] == 3
+    assert points(run.path)
