@@ -294,6 +294,7 @@ def _become_trial(log: str, environment: Mapping[str, str]) -> None:
     faulthandler.enable()
     os.environ.clear()
     os.environ.update(environment)
+    os.environ.pop("FORCE_COLOR", None)  # Jupyter sets it, and the output is a file
     random.seed()  # the server's state is the same for all trials
 
 
@@ -327,5 +328,6 @@ def _become_server(scheduler: int, module: str, studies: Sequence[Sequence[str]]
     return error if isinstance(error, str) else ""  # `_prepare` has the others again
 
 
-_server = os.getpid()
+_server = os.getpid() if POOL in os.environ else os.getppid()
+"""The server; in a process of a server that the user's own program has started, its parent."""
 _server_error = _become_server(*json.loads(os.environ[POOL])) if POOL in os.environ else ""

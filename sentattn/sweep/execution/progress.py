@@ -76,7 +76,10 @@ class SweepProgress(SweepCallback):
         self.message(f"{self._name(trial)}: {result}; {state}")
 
     def message(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        if self._table:
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        else:  # in a notebook, rich would show each line as an output of its own
+            print(text, file=self._console.file, flush=True)
 
     def tick(self) -> float | None:
         """Draws the table if the one on the screen is old."""

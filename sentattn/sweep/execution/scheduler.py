@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -171,12 +172,14 @@ class StopSignals:
         self.at_once = False
 
     def __enter__(self) -> StopSignals:
-        handled = signal.SIGINT, signal.SIGTERM, signal.SIGALRM
+        is_main = threading.current_thread() is threading.main_thread()  # Python allows handlers in no other thread
+        handled = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM) if is_main else ()
         self._before = {number: signal.signal(number, self._receive) for number in handled}
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        if self._before:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
