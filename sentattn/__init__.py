@@ -6,17 +6,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sentattn.train import fit
+    from sentattn.compare.__main__ import leaderboard
+    from sentattn.sweep.search import search
+    from sentattn.train import fit, fit_grid
     from sentattn.trained import load
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "fit", "load"]
+__all__ = ["__version__", "fit", "fit_grid", "leaderboard", "load", "search"]
+MODULES = {
+    "fit": "sentattn.train",
+    "fit_grid": "sentattn.train",
+    "leaderboard": "sentattn.compare.__main__",
+    "load": "sentattn.trained",
+    "search": "sentattn.sweep.search",
+}
+"""Where each function is."""
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `fit` and `load` at their first use: torch takes seconds, and few commands need it."""
-    if name in ("fit", "load"):
-        return getattr(import_module("sentattn.train" if name == "fit" else "sentattn.trained"), name)
+    """Imports a function at its first use: torch takes seconds, and few commands need it."""
+    if name in MODULES:
+        return getattr(import_module(MODULES[name]), name)
     raise AttributeError(f"module 'sentattn' has no attribute {name!r}")
 
 

@@ -53,7 +53,7 @@ def table_lines(rows: Iterable[Sequence[str]], *, align: str, wrap: int = -1, wi
         table.add_column(justify="left" if side == "<" else "right", no_wrap=no_wrap, overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
-    console = Console(width=width, color_system=None, force_terminal=False)
+    console = Console(width=width, color_system=None, force_terminal=False, force_jupyter=False)
     with console.capture() as capture:
         console.print(table)
     return [line.rstrip() for line in capture.get().splitlines()]

@@ -96,23 +96,44 @@ def fit(overrides: str | Sequence[str] = ()) -> TrainedRun:
         request = read_request(command_line.resolve_variables([overrides] if isinstance(overrides, str) else overrides))
         if request.seeds > 1 or request.check:
             key = "check" if request.check else "seeds"
-            raise SettingError(Fault(key, "unsupported", f"sentattn.fit trains one run: leave {key} out."))
+            advice = "leave check out" if request.check else "type sentattn.fit_grid for several"
+            raise SettingError(Fault(key, "unsupported", f"sentattn.fit trains one run: {advice}."))
         [run] = fit_seeds(request)
     return TrainedRun(run.path, trust=True)  # its classes are those of this process
+
+
+def fit_grid(overrides: str | Sequence[str] = ()) -> list[TrainedRun]:
+    """Trains every combination of several values and seeds, as `python -m sentattn.train -m` does; returns the runs.
+
+    Runs are trained side by side in processes of their own. The same call again skips finished runs and resumes others.
+
+    Args:
+        overrides: Settings such as `["model=structured,mean", "data=demo", "seeds=3"]`; `slots` too.
+
+    Returns:
+        The runs: all settings with their first seed before any with its second.
+
+    Raises:
+        UserError: With every fault; of trainings that failed, after the end of the others.
+    """
+    from sentattn.grid.grid import train_grid
+    from sentattn.trained import TrainedRun
+
+    grid = train_grid([overrides] if isinstance(overrides, str) else overrides)
+    grid.require_finished()
+    return [TrainedRun(path, trust=True) for _, path in sorted(grid.runs.items())]
 
 
 @command_line.command
 def main(arguments: list[str]) -> None:
     """Runs the command."""
-    here = rank_info()
     if set(arguments) & set(MULTIRUN):
-        if here:
-            message = "-m starts a process for each run itself: leave torchrun or srun out, or -m."
-            raise SettingError(Fault("-m", "conflict", message))
-        from sentattn.grid.grid import train_grid
+        from sentattn.grid.grid import print_comparison, train_grid
 
-        train_grid([word for word in arguments if word not in MULTIRUN])
-    elif here:
+        grid = train_grid([word for word in arguments if word not in MULTIRUN])
+        print_comparison(grid)
+        grid.require_finished()
+    elif here := rank_info():
         from sentattn.distributed.ranks import connected
 
         with connected(here):

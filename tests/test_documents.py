@@ -170,7 +170,7 @@ def test_a_wrong_setting_of_it_is_refused(learned_query: list[str], setting: str
 
 def test_the_example_in_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    code = block("python.md", "python", "data=demo")
+    code = block("python.md", "python", "run.explain(")
     small = ", ".join(repr(setting) for setting in tiny() if not setting.startswith("logger"))
     names: dict[str, object] = {}
     exec(code.replace('"logger=none"', f'"logger=none", {small}'), names)  # the document's lines
@@ -206,6 +206,16 @@ def test_the_examples_for_scikit_learn_run(reviews: None, capsys: pytest.Capture
     assert names["search"].best_score_ >= 0.5
     assert names["pipeline"].predict(names["texts"]).shape == names["calibrated"].predict(names["texts"]).shape == (80,)
     assert Path("classifier.joblib").stat().st_size > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", ["sentattn.fit_grid(", "sentattn.search("])
+def test_the_other_examples_in_python_run(function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = ", ".join(map(repr, SMALL))
+    code = block("python.md", "python", function).replace("trials=20", "trials=2").replace('"logger=none"', small)
+    exec(code, {})  # the document's lines
+    assert len([*tmp_path.glob("outputs/demo/*/*/result.json")]) == (6 if function == "sentattn.fit_grid(" else 1)
 
 
 def test_the_guide_to_a_trainer_of_ones_own_runs(

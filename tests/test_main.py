@@ -46,10 +46,15 @@ from sentattn.__main__ import main
 main([])
 heavy = {"torch", "pytorch_lightning", "numpy", "wandb"} & set(sys.modules)
 assert not heavy, heavy
-assert {"fit", "load"} <= set(sentattn.__all__)
-assert {"fit", "load", "__version__"} <= set(dir(sentattn))
+assert {"fit", "fit_grid", "leaderboard", "load", "search"} <= set(sentattn.__all__)
+assert {*sentattn.__all__} <= set(dir(sentattn))
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[1], capture_output=True)
+
+
+@pytest.mark.parametrize("name", sentattn.MODULES)
+def test_functions_of_the_package(name: str) -> None:
+    assert getattr(sentattn, name).__name__ == name
 
 
 def test_an_unknown_name_of_the_package() -> None:

@@ -50,25 +50,27 @@ Examples:
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn.config import command_line
+from sentattn.config.arguments import as_arguments
 from sentattn.config.types import Tree
-from sentattn.console import latex_float
+from sentattn.console import csv_lines
 from sentattn.errors import Fault, RunError, SettingError, require_packages
-from sentattn.rendering import PICTURES, require_format
+from sentattn.rendering import PAGES, PICTURES, require_format
 from sentattn.run import CONFIG, REPORT, SPLITS, TRIALS, Run, write_atomically, writing
 
 if TYPE_CHECKING:
+    from sentattn.compare.board import Leaderboard
     from sentattn.compare.comparison import Comparison
 
-PAGES = (".html", ".htm")
 COMMA = re.compile(r",(?![^\[\]]*\])")
 """Outside the brackets of a list."""
 WORDS = {"reference": ("tfidf", "nbsvm", "fasttext", "probe"), "panels": ("pairs", "cost", "labels")}
@@ -95,6 +97,8 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "to": ('Literal["wandb"]', None),
 }
 """Type and default of each option."""
+ANALYSIS = ("split", "where", "margin", "pairs", "plan", "reference", "insight", "output_dir")
+"""Options that `leaderboard` has too."""
 
 
 @command_line.command
@@ -122,9 +126,31 @@ def main(arguments: list[str]) -> None:
             print(line, flush=True)
 
 
-def _read_options(arguments: Sequence[str]) -> Tree:
-    """Returns the options with defaults; with a plan, the split and the margin are the plan's."""
-    typed = command_line.raw_arguments(arguments, {key: kind for key, (kind, _) in OPTIONS.items()}, "runs")
+def leaderboard(
+    runs: Run | str | os.PathLike[str] | Iterable[Run | str | os.PathLike[str]], **options: object
+) -> Leaderboard:
+    """Compares finished runs as `python -m sentattn.compare` does: which setting is better, and at what cost?
+
+    Args:
+        runs: Runs, run directories, or folders that hold some; one or several.
+        options: Options of the command: `split`, `where`, `margin`, `pairs`, `plan`, `reference`, `insight` and
+            `output_dir`, such as `reference=["tfidf", "nbsvm"]`.
+
+    Raises:
+        UserError: If an option is wrong, or no finished run is left.
+    """
+    from sentattn.compare.board import Leaderboard
+
+    several = [runs] if isinstance(runs, Run | str | os.PathLike) else runs
+    # A path begins with "/" or "./", and so is none of the options.
+    paths = [os.path.join(".", run.path if isinstance(run, Run) else run) for run in several]
+    read = _read_options([*paths, *as_arguments((), **options)], {key: OPTIONS[key] for key in ANALYSIS})
+    return Leaderboard(_compare(list(map(Path, paths)), read))
+
+
+def _read_options(arguments: Sequence[str], legal: Mapping[str, tuple[str, Any]] = OPTIONS) -> Tree:
+    """Returns all options with defaults, of which some are legal; with a plan, split and margin are the plan's."""
+    typed = command_line.raw_arguments(arguments, {key: kind for key, (kind, _) in legal.items()}, "runs")
     options = {key: default for key, (_, default) in OPTIONS.items()} | typed
     for key in ("where", "columns", *WORDS):
         options[key] = [text for text in COMMA.split(options[key]) if text]
@@ -176,7 +202,7 @@ def _faults(options: Tree) -> Iterator[Fault]:
 
 def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     """Returns the comparisons of the runs in some folders, with everything that the options ask for."""
-    from sentattn.compare.comparison import read_comparisons
+    from sentattn.compare.comparison import read_comparisons, require_same_rows
 
     split = options["split"] or _default_split(paths)
     comparisons, faults = read_comparisons(paths, split=split, where=options["where"])
@@ -192,10 +218,8 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
 
         comparisons = [apply(options["plan"], comparisons)]
     for key in ("figure", "label"):
-        if options[key] and len(comparisons) > 1:
-            found = "; ".join(f"{one.data}, {one.counts}" for one in comparisons)
-            message = f"{key}={options[key]} is of runs with the same rows, not of {found}: choose by folder or where=."
-            raise RunError(Fault(key, "conflict", message))
+        if options[key]:
+            require_same_rows(key, options[key], comparisons)
     margin, explore, rows = options["margin"], options["pairs"] == "all", options["insight"]
     comparisons = [replace(comparison, margin=margin, explore=explore) for comparison in comparisons]
     if rows:
@@ -219,41 +243,24 @@ def _default_split(paths: Sequence[Path]) -> str:
 
 def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     """Prints the comparisons, and writes the files that the options name."""
-    from sentattn.compare.leaderboard import board_lines, message_lines, verdict_lines
+    from sentattn.compare.board import Leaderboard
+    from sentattn.compare.leaderboard import verdict_rows
 
-    if len(comparisons) > 1:
-        print("These runs have different rows; each table below is about runs with the same rows.\n")
-    style, texts = options["format"], []
-    tables = [board_lines(comparison, style, options["columns"]) for comparison in comparisons]
-    if options["caption"]:
-        tables = [latex_float(lines, options["caption"], options["label"]) for lines in tables]
-    boards = ["\n".join(lines) for lines in tables]
-    for number, comparison in enumerate(comparisons):
-        if comparison.insights:
-            from sentattn.compare.insight import lines
-
-            boards[number] += "\n" + "\n".join(lines(comparison.insights, style, rows=len(comparison.rows.labels_N)))
-        texts += [boards[number], "\n".join(message_lines(comparison))]
-    print("\n\n".join(filter(None, texts)))
+    board, style = Leaderboard(comparisons), options["format"]
+    tables = board.tables(style, options["columns"], options["caption"], options["label"])
+    print(board.text(tables))
     if options["output"]:
         file = Path(options["output"])
-        _write(file, boards)
+        _write(file, tables)
         if style == "csv":
-            tests = ["\n".join(verdict_lines(comparison)) for comparison in comparisons]
+            tests = ["\n".join(csv_lines(verdict_rows(comparison))) for comparison in comparisons]
             _write(file.with_name(f"{file.stem}-tests{file.suffix}"), tests)
     run = Path(options["runs"][0])
     is_run = len(options["runs"]) == 1 and (run / CONFIG).is_file()
     if report := options["report"] or (run / REPORT if is_run else None):
-        from sentattn.compare.report.page import write_report
-
-        for warning in write_report(Path(report), comparisons):
-            print(f"warning: {warning}", file=sys.stderr)
-        print(f"\nreport: {report}")
+        print(f"\nreport: {board.report(report)}")
     if options["figure"]:
-        from sentattn.compare.figure import write_figure
-
-        write_figure(comparisons[0], Path(options["figure"]), options["panels"])
-        print(f"\nfigure: {options['figure']}")
+        print(f"\nfigure: {board.figure(options['figure'], options['panels'])}")
     if options["to"]:
         print()
 

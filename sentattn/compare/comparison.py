@@ -16,7 +16,7 @@ from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting,
 from sentattn.compare.statistics import LEVEL, Estimate, Verdict, difference, holm, mcnemar, verdict
 from sentattn.config.schema import SEEDS
 from sentattn.console import plural
-from sentattn.errors import Fault
+from sentattn.errors import Fault, RunError
 from sentattn.metrics import Ints, majority_share
 
 if TYPE_CHECKING:
@@ -261,6 +261,14 @@ def read_comparisons(
         by_rows[run.result["data"], run.rows.key].append(run)
     comparisons = [Comparison(of_rows, split) for of_rows in by_rows.values()]
     return sorted(comparisons, key=lambda comparison: len(comparison.settings), reverse=True), faults
+
+
+def require_same_rows(key: str, value: object, comparisons: Sequence[Comparison]) -> None:
+    """Refuses an option that is about a single comparison with a `RunError` where there are several."""
+    if len(comparisons) > 1:
+        found = "; ".join(f"{one.data}, {one.counts}" for one in comparisons)
+        message = f"{key}={value} is of runs with the same rows, not of {found}: choose by folder or where=."
+        raise RunError(Fault(key, "conflict", message))
 
 
 def compare_models(settings: Sequence[Setting], group_N: Ints | None) -> str:

@@ -36,20 +36,25 @@ def board_lines(comparison: Comparison, style: Format = "table", columns: Sequen
     By default the terminal has a few columns. A `SettingError` if there is no column of a name.
     """
     if style == "csv":
-        return csv_lines(_choose(_values(comparison), columns))
+        return csv_lines(_choose(values(comparison), columns))
     chosen = _choose(cells(comparison), columns)
     if style != "table":
         return table_in_format(chosen, style)
     settings = comparison.leaderboard
-    title = f"{comparison.data}, split {comparison.split}: {comparison.counts}. Means over seeds with 95% intervals."
-    if len({run.fingerprint for setting in settings for run in setting.runs} - {None}) > 1:
-        title += " Not all settings were trained on the same rows."
     remarks = [line for note in notes(settings) for line in wrap(note, "", "  ")]
     lines = _terminal_lines(settings, majority=comparison.majority)
     if columns:
         width = sum(max(map(len, column)) + 2 for column in zip(*chosen, strict=True))
         lines = table_lines(chosen, align="<" + ">" * len(columns), wrap=0, width=width)
-    return [*wrap(title), "", *lines, *remarks]
+    return [*wrap(heading(comparison)), "", *lines, *remarks]
+
+
+def heading(comparison: Comparison) -> str:
+    """Returns the heading of a leaderboard: its data, and what its numbers are."""
+    text = f"{comparison.data}, split {comparison.split}: {comparison.counts}. Means over seeds with 95% intervals."
+    if len({run.fingerprint for setting in comparison.settings for run in setting.runs} - {None}) > 1:
+        text += " Not all settings were trained on the same rows."
+    return text
 
 
 def _choose(rows: list[list[Any]], columns: Sequence[str]) -> list[list[Any]]:
@@ -84,7 +89,7 @@ def cells(comparison: Comparison) -> list[list[str]]:
     return [*rows, [MAJORITY, "-", *values, *["-"] * len(COSTS)]]
 
 
-def _values(comparison: Comparison) -> list[list[object]]:
+def values(comparison: Comparison) -> list[list[object]]:
     """Returns unrounded values with the ends of 95% intervals, empty where there are none; the header first."""
     names = [f"{name}{end}" for name in comparison.leaderboard[0].metrics for end in ("", "_low", "_high")]
     rows: list[list[object]] = [["settings", "seeds", *names, *(name.replace(" ", "_") for name in COSTS)]]
@@ -93,8 +98,8 @@ def _values(comparison: Comparison) -> list[list[object]]:
         for name, estimate in setting.metrics.items():
             rows[-1] += [estimate.value, *(setting.interval(name) or ("", ""))]
         rows[-1] += ["" if np.isnan(cost) else cost for cost, _ in _costs(setting)]
-    values = [comparison.majority if name == "accuracy" else "" for name in names]
-    return [*rows, [MAJORITY, "", *values, *[""] * len(COSTS)]]
+    majority = [comparison.majority if name == "accuracy" else "" for name in names]
+    return [*rows, [MAJORITY, "", *majority, *[""] * len(COSTS)]]
 
 
 def _costs(setting: Setting) -> list[tuple[float, int]]:
@@ -157,8 +162,8 @@ def notes(settings: Sequence[Setting]) -> list[str]:
     return remarks
 
 
-def verdict_lines(comparison: Comparison) -> list[str]:
-    """Returns the tests as CSV: unrounded differences and ends of intervals, and adjusted p-values."""
+def verdict_rows(comparison: Comparison) -> list[list[object]]:
+    """Returns the tests, unrounded differences, ends of intervals and adjusted p-values; the header first."""
     header = "first,second,family,first_seeds,second_seeds,difference,verdict,margin"
     for test in ("difference", "equivalence"):
         header += f",{test}_p,{test}_confidence,{test}_low,{test}_high"
@@ -170,7 +175,7 @@ def verdict_lines(comparison: Comparison) -> list[str]:
         of_difference, of_equivalence = pair.intervals
         rows[-1] += [pair.p_difference, 1 - pair.levels[0], *of_difference]
         rows[-1] += [pair.p_equivalence, 1 - 2 * pair.levels[1], *of_equivalence]
-    return csv_lines(rows)
+    return rows
 
 
 def training_lines(runs: Sequence[Run]) -> list[str]:

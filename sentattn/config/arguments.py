@@ -14,7 +14,7 @@ from hydra.errors import HydraException
 from sentattn.config.command_line import CONFIG_DIR, reference_fault
 from sentattn.config.groups import Choices
 from sentattn.config.schema import COLUMNS, COMMAND_KEYS, LISTS, RAW, TOP
-from sentattn.config.types import parse_names
+from sentattn.config.types import as_typed, parse_names
 from sentattn.errors import Fault, SettingError, closest, suggestion
 
 OPTIONS = ("--help", "--cfg job", CONFIG_DIR, "--multirun")
@@ -69,6 +69,15 @@ def split_folders(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
     return rest, folders
 
 
+def as_arguments(overrides: str | Sequence[str], **options: object) -> list[str]:
+    """Returns what is passed in Python as it is typed: overrides, and options other than None; commas join a list."""
+    words = [overrides] if isinstance(overrides, str) else list(overrides)
+    for key, value in options.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        words += [] if value is None else [f"{key}={','.join(map(as_typed, values))}"]
+    return words
+
+
 def read(words: Sequence[str], choices: Choices) -> tuple[list[Argument], list[Placed]]:
     """Returns the settings that were typed, and the faults of words that are none."""
     arguments: dict[str, Argument] = {}
@@ -120,7 +129,7 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
     if override.is_sweep_override() or "${" in text:
         message = (
             f"{word}: {key} takes one plain value; a list is written [a,b], "
-            "and `python -m sentattn.train -m` trains several values."
+            "and `python -m sentattn.train -m`, in Python sentattn.fit_grid, trains several values."
         )
         raise SettingError(Fault(key, "type", message))
     return Argument(position, key, text, override.value())

@@ -32,6 +32,7 @@ from sentattn.config.schema import COMMAND_KEYS, INIT_FROM, WITHOUT_EFFECT_ON_RE
 from sentattn.config.types import Node, Tree
 from sentattn.console import plural
 from sentattn.data.readers import hub, tables
+from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError, UserError
 from sentattn.run import CONFIG, new_directory, require_writable
 from sentattn.sweep.execution import resources
@@ -61,17 +62,19 @@ LOOK_AGAIN = 1.0
 """Seconds between two looks for the end of what another process trains."""
 
 
-def train_grid(arguments: Sequence[str]) -> None:
-    """Trains what is not finished of a grid, and prints the comparison of its settings.
+def train_grid(arguments: Sequence[str]) -> Grid:
+    """Trains what is not finished of a grid; `Grid.require_finished` raises the errors of trainings that failed.
 
     Args:
         arguments: Those of `python -m sentattn.train`, without `-m`.
 
     Raises:
         UserError: If the arguments or the data are at fault.
-        TrainingError: After the comparison, with the error of each training that failed.
         Interruption: If a signal ended it; the message holds the command that continues.
     """
+    if rank_info():
+        message = "-m starts a process for each run itself: leave torchrun or srun out, or -m."
+        raise SettingError(Fault("-m", "conflict", message))
     cells, options = read_cells(arguments)
     settings = cells[0].settings
     require_writable(settings["output_dir"])
@@ -99,11 +102,7 @@ def train_grid(arguments: Sequence[str]) -> None:
             command = shlex.join(["python", "-m", "sentattn.train", "-m", *arguments])
             advice = f"{grid.finished()} of {plural(len(cells), 'run')} are finished. Continue with:\n{command}"
             raise Interruption(interruption.number, advice) from None
-    if grid.runs:
-        _compare(grid)
-    if grid.errors:
-        errors = [(cells[number].name, reason) for number, reason in sorted(grid.errors.items())]
-        raise TrainingError(*(Fault(name, "failed", f"missing: {name}: {reason}") for name, reason in errors))
+    return grid
 
 
 def _run(grid: Grid) -> None:
@@ -122,8 +121,10 @@ def _run(grid: Grid) -> None:
             log.unlink(missing_ok=True)  # each run has its own
 
 
-def _compare(grid: Grid) -> None:
-    """Prints the comparison of the finished runs."""
+def print_comparison(grid: Grid) -> None:
+    """Prints the comparison of the finished runs, if there are any."""
+    if not grid.runs:
+        return
     from sentattn.compare.comparison import read_comparisons
     from sentattn.compare.leaderboard import board_lines, message_lines
 
@@ -238,6 +239,12 @@ class Grid:
     def finished(self) -> int:
         """Returns how many are finished, those of earlier commands among them."""
         return len(self.runs)
+
+    def require_finished(self) -> None:
+        """Raises a `TrainingError` with the error of each training that failed."""
+        errors = [(self.cells[number].name, reason) for number, reason in sorted(self.errors.items())]
+        if errors:
+            raise TrainingError(*(Fault(name, "failed", f"missing: {name}: {reason}") for name, reason in errors))
 
     def ended(self) -> str:
         return "" if self._waiting or self._running else f"{len(self.runs)} of {len(self.cells)} runs are finished"

@@ -15,7 +15,7 @@ from sentattn.run import replacing, writing
 if TYPE_CHECKING:
     from sentattn.prediction.prediction import Prediction
 
-PAGE, PICTURES = ".html", (".png", ".pdf", ".svg")
+PAGE, PAGES, PICTURES = ".html", (".html", ".htm"), (".png", ".pdf", ".svg")
 
 
 def save(predictions: Sequence[Prediction], path: Path) -> str:

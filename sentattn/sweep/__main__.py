@@ -51,22 +51,18 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.config import command_line
 from sentattn.console import plural
-from sentattn.errors import Fault, RunError, SettingError, suggestion, without_passwords
+from sentattn.errors import Fault, RunError, suggestion, without_passwords
 from sentattn.run import REPORT, SWEEPS
 
 if TYPE_CHECKING:
-    from sentattn.sweep.execution.interfaces import Engine
-    from sentattn.sweep.execution.resources import Slot
-    from sentattn.sweep.spec.plan import Objective, Plan
+    from sentattn.sweep.spec.plan import Objective
     from sentattn.sweep.study.records import Record
-    from sentattn.sweep.study.study import SweepStudy
 
 LAST_TRIALS = 10
 """Trials that `status` prints."""
@@ -91,26 +87,10 @@ def sweep(arguments: Sequence[str]) -> None:
         UserError: If the sweep cannot be run, or its trials fail one after another.
         Interruption: If a signal ended it.
     """
-    from sentattn.sweep.execution.progress import SweepProgress
-    from sentattn.sweep.execution.scheduler import Scheduler
-    from sentattn.sweep.report.callback import ReportCallback
+    from sentattn.sweep.search import run
     from sentattn.sweep.spec.config import read_plan
-    from sentattn.sweep.study.study import SweepStudy
 
-    plan = read_plan(arguments)
-    plans = plan.studies or (plan,)
-    folders = [Path(plan.output_dir) / SWEEPS / study_plan.study for study_plan in plans]
-    with ExitStack() as stack:
-        engine, slots, places = _engine(plan, plans, folders[0] / "server.txt", stack)
-        pairs = zip(plans, folders, strict=True)
-        studies = [stack.enter_context(SweepStudy.open(study_plan, folder)) for study_plan, folder in pairs]
-        for study in studies:
-            print(_standing(study))
-        print(places, flush=True)
-        reports = [stack.enter_context(ReportCallback(study)) for study in studies]
-        with SweepProgress(studies, len(slots)) as progress:
-            Scheduler(studies, slots, engine, [progress, *reports]).run()
-        confirmed = [lines for report in reports if (lines := report.confirm())]
+    studies, confirmed = run(read_plan(arguments))
     for study in studies:
         _print_best(study.folder, study.plan.objectives, study.best())
         print(f"report: {study.folder / REPORT}")
@@ -204,40 +184,6 @@ def _folders(arguments: Sequence[str], *, running: bool) -> list[tuple[Path, str
     if faults:
         raise RunError(*faults)
     return [(root / name, url) for name in dict.fromkeys(chosen)]
-
-
-def _engine(plan: Plan, plans: Sequence[Plan], log: Path, stack: ExitStack) -> tuple[Engine, Sequence[Slot], str]:
-    """Returns the engine of a sweep, its slots, and the line that describes them; connects to a cluster."""
-    from sentattn.config.request import read_request
-    from sentattn.sweep.execution import resources
-
-    key, module = "trainer.accelerator=", "sentattn.sweep.execution.trial"
-    studies = [study_plan.arguments({}) for study_plan in plans]
-    try:
-        accelerator = read_request(studies[0]).settings["trainer"]["accelerator"]
-    except SettingError:  # a setting that is searched is missing
-        accelerator = next((word.removeprefix(key) for word in plans[0].overrides if word.startswith(key)), "auto")
-    budgets = [study_plan.trials for study_plan in plans]
-    trials = None if None in budgets else sum(count or 0 for count in budgets)
-    if plan.engine["name"] == "ray":
-        from sentattn.sweep.execution import ray
-
-        nodes = stack.enter_context(ray.connected(plan.engine["address"]))
-        slots = ray.find_slots(nodes, plan, accelerator, trials)
-        return ray.RayEngine(module, studies, log, nodes), slots, ray.description(slots, nodes)
-    from sentattn.sweep.execution.local import LocalEngine
-
-    slots = resources.find(plan, accelerator, trials)
-    return LocalEngine(module, studies, log), slots, f"{resources.slots_line(slots)}."
-
-
-def _standing(study: SweepStudy) -> str:
-    budget = study.plan
-    parts = [f"{study.finished()} of {budget.trials} trials" if budget.trials else f"{study.finished()} trials"]
-    if budget.hours:
-        parts.append(f"{study.seconds() / 3600:.1f} of {budget.hours:g} hours")
-    waiting = f"; {study.waiting()} waiting" if study.waiting() else ""
-    return f"Study {study.folder}: {', '.join(parts)} done{waiting}."
 
 
 if __name__ == "__main__":

@@ -1,0 +1,139 @@
+"""Comparisons as an object: text in a terminal, a table in a notebook, data frame, report and figure."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sentattn.compare.comparison import Comparison, require_same_rows
+from sentattn.compare.leaderboard import IN_TERMINAL, board_lines, cells, heading, message_lines, values, verdict_rows
+from sentattn.console import Format, latex_float
+from sentattn.errors import require_packages
+from sentattn.rendering import PAGES, require_format
+from sentattn.rendering.html import safe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = ("settings", "seeds", *IN_TERMINAL, "parameters", "train seconds")
+"""Columns in a notebook."""
+
+
+class Leaderboard:
+    """Settings on the same rows, the best first, with their tests. It prints as in a terminal.
+
+    Attributes:
+        comparisons: One for each group of runs with the same rows.
+    """
+
+    def __init__(self, comparisons: Sequence[Comparison]) -> None:
+        self.comparisons = comparisons
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a setting, in the columns of `compare format=csv`, with `data` and `rows` after them.
+
+        Raises:
+            SettingError: If pandas is not installed.
+        """
+        require_packages("frame", "leaderboard(...).frame", ["pandas"], "sentattn[pandas]")
+        import pandas as pd
+
+        frames = []
+        for comparison in self.comparisons:
+            header, *rows, _ = values(comparison)  # the last is the share of the largest class
+            frame = pd.DataFrame([[math.nan if cell == "" else cell for cell in row] for row in rows], columns=header)
+            frames.append(frame.assign(data=comparison.data, rows=len(comparison.rows.labels_N)))
+        return pd.concat(frames, ignore_index=True)
+
+    @property
+    def pairs(self) -> list[dict[str, object]]:
+        """The tests, in the columns of `compare format=csv output=NAME.csv`, which writes them to `NAME-tests.csv`.
+
+        Intervals and differences are in shares of 1.
+        """
+        tests = map(verdict_rows, self.comparisons)
+        return [dict(zip(map(str, header), row, strict=True)) for header, *rows in tests for row in rows]
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Writes a page with charts, the numbers behind them, and texts on which settings disagree.
+
+        Raises:
+            UserError: If the path is no HTML file or cannot be written.
+        """
+        from sentattn.compare.report.page import write_report
+
+        require_format(path := Path(path), "report", PAGES)
+        for warning in write_report(path, self.comparisons):
+            print(f"warning: {warning}", file=sys.stderr)
+        return path
+
+    def figure(self, path: str | os.PathLike[str], panels: str | Sequence[str] = ()) -> Path:
+        """Writes a figure for a paper as PDF, SVG or PNG: one column wide, legible in grey.
+
+        Args:
+            path: The file.
+            panels: One or some of `pairs`, `cost` and `labels`; by default all for which there is something to draw.
+
+        Raises:
+            UserError: If the file has another format or cannot be written, there is nothing to draw, or the runs have
+                different rows.
+        """
+        from sentattn.compare.figure import write_figure
+
+        require_same_rows("figure", path := Path(path), self.comparisons)
+        write_figure(self.comparisons[0], path, [panels] if isinstance(panels, str) else panels)
+        return path
+
+    def tables(
+        self, style: Format = "table", columns: Sequence[str] = (), caption: str | None = None, label: str | None = None
+    ) -> list[str]:
+        """Returns the leaderboard of each comparison, with the diagnostics of its attentions; see the command."""
+        tables = []
+        for comparison in self.comparisons:
+            lines = board_lines(comparison, style, columns)
+            lines = latex_float(lines, caption, label) if caption else lines
+            tables.append("\n".join([*lines, *_insight_lines(comparison, style)]))
+        return tables
+
+    def text(self, tables: Sequence[str]) -> str:
+        """Returns the tables with the results of the tests, as the command prints them."""
+        texts = ["These runs have different rows; each table below is about runs with the same rows."]
+        texts = texts if len(self.comparisons) > 1 else []
+        for board, comparison in zip(tables, self.comparisons, strict=True):
+            texts += [board, "\n".join(message_lines(comparison))]
+        return "\n\n".join(filter(None, texts))
+
+    def __repr__(self) -> str:
+        return self.text(self.tables())
+
+    def _repr_html_(self) -> str:
+        """Returns the HTML for a notebook: of each comparison a compact table and the results of the tests."""
+        return "\n".join(html for comparison in self.comparisons for html in _blocks(comparison))
+
+
+def _insight_lines(comparison: Comparison, style: Format = "table") -> list[str]:
+    if not comparison.insights:
+        return []
+    from sentattn.compare.insight import lines
+
+    return lines(comparison.insights, style, rows=len(comparison.rows.labels_N))
+
+
+def _blocks(comparison: Comparison) -> Iterator[str]:
+    """Yields the HTML of a comparison."""
+    header, *rows = cells(comparison)
+    columns = [header.index(name) for name in SHOWN]
+    texts = ["".join(f"<td>{safe(row[column])}</td>" for column in columns) for row in rows]
+    names = "".join(f"<th>{safe(name.replace('_', ' '))}</th>" for name in SHOWN)
+    yield f"<p>{safe(heading(comparison))}</p>\n<table><tr>{names}</tr>"
+    yield from (f"<tr>{line}</tr>" for line in texts)
+    yield "</table>"
+    if lines := _insight_lines(comparison):
+        yield "<pre>" + "\n".join(map(safe, lines)) + "</pre>"
+    for title, items in comparison.messages:
+        yield f"<p>{safe(title)}</p>\n<ul>" + "".join(f"<li>{safe(item)}</li>" for item in items) + "</ul>"
