@@ -244,7 +244,7 @@ def print_metrics(result: Node) -> None:
     metrics = result["metrics"]
     splits = [split for split in ("val", "test") if f"{split}/loss" in metrics]
     print(f"best epoch {result['best_epoch']}, in {result['seconds']['total']:.0f} s:")
-    print(" " * 20 + "".join(f"{split:>10}" for split in splits))
+    print(" " * 22 + "".join(f"{split:>10}" for split in splits))
     for name in (name.removeprefix("val/") for name in metrics if name.startswith("val/")):
-        print(f"  {name:<18}" + "".join(f"{format_value(metrics[f'{split}/{name}']):>10}" for split in splits))
-    print(f"  {MAJORITY:<18}" + "".join(f"{format_value(result['majority'][split]):>10}" for split in splits))
+        print(f"  {name:<20}" + "".join(f"{format_value(metrics[f'{split}/{name}']):>10}" for split in splits))
+    print(f"  {MAJORITY:<20}" + "".join(f"{format_value(result['majority'][split]):>10}" for split in splits))
