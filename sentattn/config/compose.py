@@ -263,11 +263,11 @@ def _fill_val_by(c: Composition) -> None:
 
 def _fill_name(c: Composition) -> None:
     """Names a data set of the Hub by the last part of its name and its configuration, unless a name is typed."""
-    data, typed = c.value("data"), [key for key in ("dataset", "config", "name") if c.is_typed(f"data.{key}")]
-    is_new = c.value("data.name") == "hub" or typed
-    if c.value("data._target_") == HUB and data.get("dataset") and is_new and "name" not in typed:
-        last = re.sub(r"[^\w.-]+", "_", PurePath(str(data["dataset"])).name).strip(".-_")
-        data["name"] = "-".join(filter(None, [last or "hub", re.sub(r"[^\w.-]+", "_", str(data["config"] or ""))]))
+    data = c.value("data")
+    is_new = data["name"] == "hub" or any(map(c.is_typed, ("data.dataset", "data.config")))
+    if data["_target_"] == HUB and data["dataset"] and is_new and not c.is_typed("data.name"):
+        parts = [PurePath(str(data["dataset"])).name, str(data["config"] or "")]
+        data["name"] = re.sub(r"[^\w.-]+", "_", "-".join(filter(None, parts))).strip(".-_") or "hub"
 
 
 def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sentattn.data.cache import sha256
-from sentattn.data.readers.archives import is_path, neighbour
+from sentattn.data.readers.archives import neighbour
 from sentattn.errors import DataError, Fault
 
 CONFIG_FILE, TOKENIZER_FILE = "config.json", "tokenizer.json"
@@ -32,7 +32,7 @@ def find_folder(name: str, *, key: str, files: Sequence[str] = ENCODER_FILES) ->
     path = Path(name).expanduser()
     if path.is_dir():
         return path
-    if is_path(name):
+    if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         raise DataError(Fault(key, "not_found", f"{key}={name}: there is no such folder.{neighbour(path)}"))
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError

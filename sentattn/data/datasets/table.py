@@ -6,7 +6,7 @@ import hashlib
 import json
 import reprlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,6 +37,7 @@ class TableSource(Source):
         classes: The labels in their order; None takes the distinct labels of the training rows, sorted. Without
             training rows, those of the model that is evaluated; the label 5 then matches `5 stars`.
         ordered: Whether the classes are steps of a scale; None infers it from numbers or from `classes`.
+        names: Order of the labels, of which those of the training rows are the classes; () sorts them.
         options: How the files are read.
         progress: Receives the number of rows whose labels were read.
 
@@ -53,15 +54,15 @@ class TableSource(Source):
         group: str | None = None,
         classes: Sequence[str | float] | None = None,
         ordered: bool | None = None,
+        names: Sequence[str] = (),
         options: tables.Options = tables.DEFAULT,
         progress: Progress = no_progress,
     ) -> None:
-        assert "train" in files or classes is not None, "classes come from the training rows or are passed"
         self._files = {split: tables.table_paths(source, f"data.{split}") for split, source in files.items()}
         self.splits, self._options = tuple(files), options
         self._text, self._label, self._group = tables.as_columns(text), label, group
-        self._classes = None if classes is None else tuple(label_name(name) or "" for name in classes)
-        self._is_ordered, self._progress = ordered, progress
+        self._classes = None if classes is None else tuple(label_name(name) or str(name) for name in classes)
+        self._is_ordered, self._names, self._progress = ordered, names, progress
         self._indices: dict[str, int] = {}
 
     def fingerprint(self) -> str:
@@ -94,7 +95,7 @@ class TableSource(Source):
                 message = f"{path}, {record.where}: the label must be one of the classes of {owner} ({legal}), got "
                 message += f"{reprlib.repr(name)}.{suggestion(name, self.labels)}"
                 raise DataError(Fault("data.label", "unknown", message))
-            group = "" if self._group is None else _name(record, "group", self._group, path, optional=True)
+            group = "" if self._group is None else name_of(record, "group", self._group, path, optional=True)
             yield Row(tables.text_of(record, self._text, path), self._indices[name], group)
 
     def _find_classes(self) -> None:
@@ -111,12 +112,12 @@ class TableSource(Source):
                     break
             if classes is None:
                 require_labels(counts, self._label, where)
-                classes = sort_names(counts)
+                classes = tuple(name for name in self._names if name in counts) or sort_names(counts)
             if missing := [name for name in classes if name not in counts]:
                 close = suggestion(missing[0], counts)
                 message = f"data.classes names {', '.join(map(repr, missing))}, which no row of {where} has.{close}"
                 raise DataError(Fault("data.classes", "unknown", message))
-        assert classes is not None
+        assert classes is not None, "classes come from the training rows or are passed"
         self.labels = classes
         is_typed = self._classes is not None
         self.ordered = is_scale(classes, typed=is_typed) if self._is_ordered is None else self._is_ordered
@@ -130,10 +131,10 @@ class TableSource(Source):
         tables.require_alike(self._files[split], columns, tables.COLUMNS_HINT, self._options)
         for path in self._files[split]:
             for record in tables.records(path, columns, tables.COLUMNS_HINT, self._options):
-                yield path, record, _name(record, "label", self._label, path)
+                yield path, record, name_of(record, "label", self._label, path)
 
 
-def _name(record: Record, setting: str, column: str, path: Path, *, optional: bool = False) -> str:
+def name_of(record: Record, setting: str, column: str, path: Path, *, optional: bool = False) -> str:
     """Returns the label or group of a record; "" where an optional one is missing."""
     value, kind = record.values[column], "missing"
     try:
@@ -145,7 +146,59 @@ def _name(record: Record, setting: str, column: str, path: Path, *, optional: bo
     raise DataError(Fault(f"data.{setting}", kind, f"{path}, {record.where}: {message}"))
 
 
-class Table(TextData):
+class RecordData(TextData):
+    """Rows with a column of labels, and maybe one of groups.
+
+    Args:
+        group: Name of a column that says which rows belong together, such as their product or author; null for none.
+        classes: The labels in their order; null takes the named classes of `data=hub`, or the labels of the training
+            rows, sorted, numbers as numbers.
+        val_size: Training rows set aside for validation, their number or a share below 1; null for a tenth, or none if
+            there are validation rows.
+        val_by: Whether to set whole groups aside for validation and testing (`group`), or single rows (`row`); null
+            for `group` with `data.group`, else `row`.
+        split_seed: Seed of the selection of validation rows.
+        test_size: Test rows, their number or a share below 1; null for all test rows, or else a tenth of the training
+            rows, at most 10,000. 0 selects none, with `test=false`.
+        test_seed: Seed of the selection of test rows.
+        settings: Those of `TextData`.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        group: str | None = None,
+        classes: list[str | int | float | bool] | None = None,
+        val_size: Count | Fraction | None = None,
+        val_by: Literal["group", "row"] | None = None,
+        split_seed: Whole = 0,
+        test_size: Count | Fraction | None = None,
+        test_seed: Whole = 0,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.choice: Tree = {"group": group, "classes": classes, "val_size": val_size, "val_by": val_by}
+        self.val_size, self.split_seed = val_size, split_seed
+        self.val_by = val_by or ("row" if group is None else "group")
+        self.test_size, self.test_seed = test_size, test_seed
+        self._evaluated: tuple[str, Sequence[str], bool] | None = None
+
+    def test_only(self, split: str, labels: Sequence[str], *, ordered: bool) -> None:
+        """Uses the classes of a model and reads no other split, if this one has rows of its own."""
+        # Dropping repeated texts makes the validation rows depend on the other splits.
+        if split == "test" or not self.drop_duplicates:
+            self._evaluated = split, labels, ordered
+
+    def set_sizes(self, splits: Collection[str]) -> None:
+        """Sets how many training rows become validation or test rows where these splits lack them."""
+        if "val" not in splits and self.val_size is None:
+            self.val_size = 0.1
+        if "test" in splits and self.test_size is None:
+            self.test_seed = None
+
+
+class Table(RecordData):
     """Your own table in CSV, TSV, JSON or parquet.
 
     Args:
@@ -157,20 +210,10 @@ class Table(TextData):
             missing ones.
         label: Name of the column of labels, which are words, numbers, dates, or true and false. Empty, `nan`, `NaN`,
             `NAN`, `None`, `null`, `NULL` and `<NA>` are missing labels.
-        group: Name of a column that says which rows belong together, such as their product or author; null for none.
         header: Whether CSV and TSV begin with the names of their columns; without, columns are numbers from 1 on, such
             as `data.text=2`.
         encoding: Encoding of CSV, TSV and JSON by Python's name, such as `latin-1` or `cp1252`.
-        classes: The labels in their order; null takes those of the training rows, sorted, numbers as numbers.
-        val_size: Training rows set aside for validation, their number or a share below 1; null for a tenth, or none
-            with `val`.
-        val_by: Whether to set whole groups aside for validation and testing (`group`), or single rows (`row`); null
-            for `group` with `data.group`, else `row`.
-        split_seed: Seed of the selection of validation rows.
-        test_size: Test rows selected from `test`, or without it from `train`, their number or a share below 1; null
-            for all of `test`, or else a tenth of `train`, at most 10,000. 0 selects none, with `test=false`.
-        test_seed: Seed of the selection of test rows.
-        settings: Those of `TextData`.
+        settings: Those of `RecordData`.
 
     Raises:
         SettingError: If an argument is out of range, or two arguments exclude each other.
@@ -186,46 +229,24 @@ class Table(TextData):
         test: str | list[str] | None = None,
         text: str | list[str] = "text",
         label: str = "label",
-        group: str | None = None,
         header: bool = True,
         encoding: str = "utf-8",
-        classes: list[str | int | float | bool] | None = None,
-        val_size: Count | Fraction | None = None,
-        val_by: Literal["group", "row"] | None = None,
-        split_seed: Whole = 0,
-        test_size: Count | Fraction | None = None,
-        test_seed: Whole = 0,
         **settings: Any,
     ) -> None:
         super().__init__(name=name, **settings)
-        columns: Tree = {"text": text, "label": label, "group": group}
+        self.choice |= {"text": text, "label": label, "header": header, "encoding": encoding}
         self.files = {split: file for split, file in (("train", train), ("val", val), ("test", test)) if file}
-        form: Tree = {"header": header, "encoding": encoding}
-        if faults := tables.setting_faults(
-            {**columns, **form, **self.files, "classes": classes, "val_size": val_size, "val_by": val_by}
-        ):
+        if faults := tables.setting_faults({**self.choice, **self.files}):
             raise SettingError(*faults)
-        self.options = tables.options_of(form)
-        self.columns, self.class_names = columns, classes
-        self.val_size = 0.1 if val is None and val_size is None else val_size
-        self.val_by = val_by or ("row" if group is None else "group")
-        self.split_seed, self.test_size = split_seed, test_size
-        self.test_seed = None if test is not None and test_size is None else test_seed
-        self._evaluated: tuple[str, Sequence[str], bool] | None = None
-
-    def test_only(self, split: str, labels: Sequence[str], *, ordered: bool) -> None:
-        """Uses the classes of a model and reads no other file, if the split has its own file."""
-        # Dropping repeated texts makes the validation rows depend on the other files.
-        if split in self.files and (split == "test" or not self.drop_duplicates):
-            self._evaluated = split, labels, ordered
+        self.set_sizes(self.files)
 
     def source(self, progress: Progress) -> Source:
         """Returns the rows of the files; only the evaluated split after `test_only`."""
-        arguments = {**self.columns, "options": self.options}
-        if self._evaluated:
+        columns = {key: self.choice[key] for key in ("text", "label")}
+        arguments = {**columns, "options": tables.options_of(self.choice), "progress": progress}
+        if self._evaluated and (file := self.files.get(self._evaluated[0])):
             split, labels, ordered = self._evaluated
-            arguments |= {"group": None}
-            return TableSource({split: self.files[split]}, **arguments, classes=labels, ordered=ordered)
+            return TableSource({split: file}, **arguments, classes=labels, ordered=ordered)
         if "train" not in self.files:
             raise DataError(tables.missing_file({"name": self.name}))
-        return TableSource(self.files, **arguments, classes=self.class_names, progress=progress)
+        return TableSource(self.files, **arguments, group=self.choice["group"], classes=self.choice["classes"])

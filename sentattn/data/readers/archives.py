@@ -26,11 +26,6 @@ def neighbour(path: Path) -> str:
     return suggestion(path.name, os.listdir(path.parent)) if path.parent.is_dir() else ""
 
 
-def is_path(name: str) -> bool:
-    """Returns whether a name can only be that of a file or folder here, and of none on the Hugging Face Hub."""
-    return Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
-
-
 def existing(path: Path, key: str, hint: str = "") -> Path:
     """Returns the path of a file or folder, `~` expanded.
 

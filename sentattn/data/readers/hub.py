@@ -3,56 +3,35 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
-import sys
 import textwrap
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sentattn.config.schema import HUB
 from sentattn.config.types import Node, Tree
-from sentattn.data.readers.archives import is_path, neighbour
+from sentattn.data.readers.archives import neighbour
 from sentattn.data.readers.tables import as_columns, setting_faults
-from sentattn.errors import DataError, Fault, UserError, require_packages, suggestion
+from sentattn.errors import DataError, Fault, require_packages, suggestion
 
 KEY = "data.dataset"
-SPLITS = {"train": ("train",), "val": ("validation", "val", "dev", "valid"), "test": ("test",)}
-"""Names of each split on the Hub."""
-SAVED = ("dataset_dict.json", "state.json")
-"""A folder that `save_to_disk` has written holds one of them."""
-TIMEOUT = 10.0
-"""Seconds in which the Hub must answer."""
-SHOWN = 300
-"""Most characters of a library's message, or of a list of names, in a message."""
-REMEDY = (
-    'Change it by map(lambda row: {"text": " ".join(row["tokens"])}) or flatten() of `datasets`, then '
-    f"save_to_disk(FOLDER), and type {KEY}=FOLDER."
-)
-TEXT = re.compile(r"(large_)?string")
-LABEL = re.compile(rf"{TEXT.pattern}|bool|u?int\d+|float\d+|date\d+|timestamp\b.*|\d+ classes")
-"""Types of columns of texts, and of labels and groups, as `_type_of` describes them."""
-
-
-class HubData(NamedTuple):
-    """Splits of a data set (`datasets.Dataset`) by our names, and the columns of texts and of labels."""
-
-    splits: Tree
-    texts: list[str]
-    label: str
+SPLITS = {"train": "train", "validation": "val", "val": "val", "dev": "val", "valid": "val", "test": "test"}
+"""Our names of the splits of the Hub."""
+TIMEOUT, SHOWN = 10.0, 300
+"""Seconds in which the Hub must answer; most characters of a list, or of a library's message, in a message."""
+STRING = r"(large_)?string"
+WORD = rf"{STRING}|bool|u?int\d+|(half)?float|double|date\d.*|timestamp.*"
+"""Types of Arrow of columns of texts, and of labels and groups."""
 
 
 def check(data: Node) -> None:
     """Finds the splits and columns of `data=hub` as `find` does; settings of other data sets pass."""
     if data["_target_"] == HUB:
-        if not sys.stderr.isatty():
-            os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")  # read when `datasets` is imported
         find(data)
 
 
-def find(data: Node) -> HubData:
-    """Returns the splits and columns that settings of `data=hub` name, or those with the usual names and types.
+def find(data: Node) -> tuple[Tree, Tree, tuple[str, ...]]:
+    """Returns the rows (`datasets.Dataset`) of each split that have a label, the columns, and notes for the user.
 
     Raises:
         SettingError: If `datasets` is not installed.
@@ -63,56 +42,51 @@ def find(data: Node) -> HubData:
         message = "data=hub has no rows: type data.dataset=USER/NAME, such as fancyzhx/ag_news, or a folder."
         raise DataError(Fault(KEY, "missing", message))
     loaded = _load(dataset, data["config"], data["revision"])
-    found = {split: next((name for name in names if loaded.get(name)), None) for split, names in SPLITS.items()}
-    splits = {split: loaded[name] for split, name in found.items() if name}
+    splits = {split: loaded[name] for name, split in SPLITS.items() if loaded.get(name)}
     if not splits:
-        message = f"{KEY}={dataset} has no rows in a split train or test; its splits are {', '.join(loaded)}."
-        raise DataError(Fault(KEY, "missing", f"{message} A single split can be saved by save_to_disk(FOLDER)."))
-    first, *others = splits.values()
-    texts, label = _find_columns(first.features, data)
-    data = {**data, "text": texts, "label": label}
-    for rows in others:
-        if label in rows.features:  # a split without labels is not used
-            _find_columns(rows.features, data)
-    if faults := setting_faults(data):
+        message = f"{KEY}={dataset} must have rows in a split train or test, got the splits {', '.join(loaded)}."
+        raise DataError(Fault(KEY, "missing", message))
+    columns = _find_columns(next(iter(splits.values())).features, data)
+    splits = {split: rows for split, rows in splits.items() if columns["label"] in rows.features}
+    for rows in splits.values():  # their columns may differ
+        _find_columns(rows.features, {**data, **columns})
+    labelled = {split: _labelled(rows, columns["label"]) for split, rows in splits.items()}
+    dropped = {split: len(rows) - len(labelled[split]) for split, rows in splits.items()}
+    notes = tuple(f"Dropped {rows:,} rows of {split} without a label." for split, rows in dropped.items() if rows)
+    splits = {split: rows for split, rows in labelled.items() if rows}
+    if faults := setting_faults({**data, **columns, "val": "of the data set" if "val" in splits else None}):
         raise DataError(*faults)
-    return HubData(splits, texts, label)
+    return splits, columns, notes
+
+
+def _labelled(rows: Any, column: str) -> Any:
+    """Returns the rows that have a label; -1 is a missing one of named classes, by convention."""
+    from pyarrow import compute
+
+    labels = rows.select_columns(column).with_format("arrow")[:][column]
+    is_named = hasattr(rows.features[column], "names")
+    return rows.select(compute.indices_nonzero(compute.greater_equal(labels, 0) if is_named else labels.is_valid()))
 
 
 def _load(dataset: str, config: str | None, revision: str | None) -> Tree:
     """Returns the splits of a folder or of a data set of the Hub, by the names that they have there."""
     import datasets
 
-    path, is_folder = Path(os.path.expanduser(dataset)), False
+    path, advice = Path(dataset), ""
     try:
-        is_folder, is_saved = path.is_dir(), any((path / name).is_file() for name in SAVED)
-        for key, value in {"config": config if is_saved else None, "revision": revision if is_folder else None}.items():
-            if value is not None:
-                message = f"data.{key}={value} has no effect with the folder {KEY}={dataset}: leave it out."
-                raise DataError(Fault(f"data.{key}", "no_effect", message))
-        if path.is_file() or hasattr(datasets.packaged_modules, dataset):  # `csv` would read the files of this folder
-            message = f"{KEY}={dataset} must be a folder or a name on the Hub; data=table data.train=FILE reads a file."
-            raise DataError(Fault(KEY, "unsupported", message))
-        if is_saved:
+        path = path.expanduser()
+        if any((path / name).is_file() for name in ("dataset_dict.json", "state.json")):  # by `save_to_disk`
             saved = datasets.load_from_disk(path)
             return dict(saved) if isinstance(saved, dict) else {"train": saved}
-        if not is_folder and is_path(dataset):
-            raise DataError(Fault(KEY, "not_found", f"{KEY}={dataset}: there is no such folder.{neighbour(path)}"))
-        return _load_configuration(str(path), config) if is_folder else _load_from_hub(dataset, config, revision)
-    except UserError:
-        raise
-    except ConnectionError as error:
-        message = f"{KEY}={dataset} is no folder, the Hub does not answer, and its cache (HF_HOME) has no copy."
-        raise DataError(Fault(KEY, "network", message + neighbour(path))) from error
+        if path.is_dir():
+            return dict(datasets.load_dataset(str(path), config))
+        advice = " It must be a folder, or a name on the Hub; hf auth login opens private ones, data=table reads files."
+        return _load_from_hub(dataset, config, revision)
     except Exception as error:  # the library meets damaged files with errors of many kinds
         is_general = isinstance(error, datasets.exceptions.DatasetGenerationError)
-        reason = str((is_general and error.__cause__) or error) or type(error).__name__
-        message = f"{KEY}={dataset} cannot be loaded: {textwrap.shorten(reason, SHOWN).rstrip('.')}."
-        if not isinstance(error, datasets.exceptions.DatasetNotFoundError):
-            message += " A folder here goes before a name on the Hub." * (is_folder and not is_path(dataset))
-            raise DataError(Fault(KEY, "damaged", message)) from error
-        message += f" If it is private or gated, type hf auth login.{neighbour(path)}"
-        raise DataError(Fault(KEY, "not_found", message)) from error
+        reason = textwrap.shorten(str((is_general and error.__cause__) or error), SHOWN) or type(error).__name__
+        message = f"{KEY}={dataset} cannot be loaded: {reason.rstrip('.')}.{advice and advice + neighbour(path)}"
+        raise DataError(Fault(KEY, "not_found" if isinstance(error, OSError) else "damaged", message)) from error
 
 
 @functools.lru_cache(maxsize=2)
@@ -128,69 +102,32 @@ def _load_from_hub(dataset: str, config: str | None, revision: str | None) -> Tr
     except requests.RequestException:  # after which `datasets` would retry for half a minute
         datasets.config.HF_HUB_OFFLINE = True
     try:
-        return _load_configuration(dataset, config, revision=revision)
+        return dict(datasets.load_dataset(dataset, config, revision=revision))
     finally:
         datasets.config.HF_HUB_OFFLINE = was_offline
 
 
-def _load_configuration(path: str, config: str | None, **settings: str | None) -> Tree:
-    import datasets
-
-    try:
-        return dict(datasets.load_dataset(path, config, **settings))
-    except ValueError:
-        names = datasets.get_dataset_config_names(path, **settings)
-        if config in names or len(names) < 2:
-            raise
-    message = f"data.config must be a configuration of {path}, got {config or 'none'}; there are {listed(names)}."
-    message += suggestion(config or "", names)
-    raise DataError(Fault("data.config", "unknown" if config else "missing", message))
-
-
-def _find_columns(features: Node, data: Node) -> tuple[list[str], str]:
-    """Returns the columns of texts and of labels: those that are named, or else found by name or type.
+def _find_columns(features: Any, data: Node) -> Tree:
+    """Returns the columns `text` and `label`: those that are named, or else those with named classes or strings.
 
     Raises:
         DataError: For each column that cannot be found or has another type, with all columns and their types.
     """
-    types = {name: _type_of(feature) for name, feature in features.items()}
-    classes = [name for name, kind in types.items() if kind.endswith(" classes")]
-    labels = classes if len(classes) == 1 else [name for name in ("label", "labels") if name in types][:1]
-    labels = [data["label"]] if data["label"] else labels
-    texts = as_columns(data["text"] or ("text" if "text" in types else []))
-    for kind in ("string", "large_string", "list of string"):
-        texts = texts or [name for name in types if types[name] == kind and name not in (*labels, data["group"])]
-    if len(texts) > 1 and not data["text"]:
-        texts = []
-    columns = listed([f"{name} ({kind})" for name, kind in types.items()])
+    types = {field.name: str(field.type) for field in features.arrow_schema}
+    strings, words = ([name for name, kind in types.items() if re.fullmatch(legal, kind)] for legal in (STRING, WORD))
+    classes = [name for name in types if hasattr(features[name], "names")]
+    label = data["label"] or (classes[0] if len(classes) == 1 else "label")
+    others = [name for name in strings if name not in (label, data["group"])]
+    texts = data["text"] or (others[0] if len(others) == 1 else "text")
+    columns = textwrap.shorten(", ".join(f"{name} ({kind})" for name, kind in types.items()), SHOWN, placeholder=" ...")
     faults = []
-    for key, names in (("text", texts), ("label", labels), ("group", [data["group"]] if data["group"] else [])):
-        if not names and key != "group":
-            several = " or data.text=[COLUMN,COLUMN]" * (key == "text")
-            message = f"Which column holds the {key}s? Type data.{key}=COLUMN{several}; there are {columns}."
-            faults.append(Fault(f"data.{key}", "missing", message))
-        for name in names:
-            if name not in types:
-                message = f"There is no column data.{key}={name}; there are {columns}.{suggestion(name, types)}"
-                faults.append(Fault(f"data.{key}", "unknown", message))
-            elif not (TEXT if key == "text" else LABEL).fullmatch(types[name]):
-                message = f"data.{key}={name} must hold one {key} a row, got a column of type {types[name]}. {REMEDY}"
-                faults.append(Fault(f"data.{key}", "type", message))
+    named = [*(("text", name) for name in as_columns(texts)), ("label", label), ("group", data["group"])]
+    for key, name in named:
+        legal = strings if key == "text" else words
+        if name is not None and name not in legal:
+            must = "strings (map() of `datasets` joins lists)" if key == "text" else "words, numbers or dates"
+            message = f"data.{key}={name} must be a column of {must}; there are {columns}.{suggestion(name, legal)}"
+            faults.append(Fault(f"data.{key}", "type" if name in types else "unknown", message))
     if faults:
         raise DataError(*faults)
-    return texts, labels[0]
-
-
-def _type_of(feature: Any) -> str:
-    """Returns the type of a column in words, such as `4 classes` or `list of string`."""
-    if isinstance(feature, dict):
-        return f"record of {', '.join(feature)}"
-    if inner := getattr(feature, "feature", None):
-        return f"list of {_type_of(inner)}"
-    names = getattr(feature, "names", None)
-    return f"{len(names)} classes" if names else str(getattr(feature, "dtype", type(feature).__name__))
-
-
-def listed(names: Iterable[str]) -> str:
-    """Returns names as a text, the first of them if they are many."""
-    return textwrap.shorten(", ".join(names), SHOWN, placeholder=" ...")
+    return {"text": texts, "label": label}

@@ -517,7 +517,7 @@ def setting_faults(data: Node) -> list[Fault]:
         message = "data.val_by=group needs data.group=COLUMN, the column that says which rows belong together."
         faults.append(Fault("data.group", "missing", message))
     if val is not None and val_size is not None:
-        message = f"data.val_size={val_size} has no effect with data.val={val}; leave one of them out."
+        message = f"data.val_size={val_size} has no effect with the validation rows {val}; leave it out."
         faults.append(Fault("data.val_size", "no_effect", message))
     return faults
 
