@@ -22,7 +22,7 @@ from sentattn.config.arguments import LAST, Argument, read, split_folders
 from sentattn.config.checks import Composition, check_combinations, check_settings, flat
 from sentattn.config.groups import LISTS, MISSING, Choices, defaults, get_path, load
 from sentattn.config.parameters import type_of
-from sentattn.config.schema import ADDED_LATER, CHOICES, HASHED_AS, HUB, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
+from sentattn.config.schema import ADDED_LATER, CHOICES, HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
 from sentattn.config.targets import FIRST, TARGET, check_targets, renamed
 from sentattn.config.types import Node, Tree
 from sentattn.errors import DataError, Fault, SettingError, closest, first_line, suggestion
@@ -263,9 +263,8 @@ def _fill_val_by(c: Composition) -> None:
 
 def _fill_name(c: Composition) -> None:
     """Names a data set of the Hub by the last part of its name and its configuration, unless a name is typed."""
-    data = c.value("data")
-    is_new = data["name"] == "hub" or any(map(c.is_typed, ("data.dataset", "data.config")))
-    if data["_target_"] == HUB and data["dataset"] and is_new and not c.is_typed("data.name"):
+    data, keys = c.value("data"), ("data.dataset", "data.config")
+    if data.get("dataset") and not c.is_typed("data.name") and (data["name"] == "hub" or any(map(c.is_typed, keys))):
         parts = [PurePath(str(data["dataset"])).name, str(data["config"] or "")]
         data["name"] = re.sub(r"[^\w.-]+", "_", "-".join(filter(None, parts))).strip(".-_") or "hub"
 

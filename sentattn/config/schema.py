@@ -132,8 +132,6 @@ COMMAND_KEYS: dict[str, Kind] = {
 
 INIT_FROM = "init_from"
 """The setting with the run whose weights a training starts from."""
-HUB = "sentattn.data.datasets.hub.Hub"
-"""The class of `data=hub`."""
 
 TRAIN = "train"
 """The value of `data.vectors` for vectors that are trained on the training rows."""

@@ -47,8 +47,7 @@ class HubSource(TableSource):
         digest = hashlib.sha256(json.dumps(content).encode())
         for rows in self._rows.values():
             for table in rows.iter(ROWS):
-                for batch in table.combine_chunks().to_batches():
-                    digest.update(batch.serialize())
+                digest.update(table.combine_chunks().to_batches()[0].serialize())
         return digest.hexdigest()
 
     def _records(self, split: str) -> Iterator[tuple[Path, Record, str]]:

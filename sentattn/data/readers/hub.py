@@ -8,13 +8,12 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from sentattn.config.schema import HUB
 from sentattn.config.types import Node, Tree
 from sentattn.data.readers.archives import neighbour
 from sentattn.data.readers.tables import as_columns, setting_faults
 from sentattn.errors import DataError, Fault, require_packages, suggestion
 
-KEY = "data.dataset"
+KEY, TARGET = "data.dataset", "sentattn.data.datasets.hub.Hub"
 SPLITS = {"train": "train", "validation": "val", "val": "val", "dev": "val", "valid": "val", "test": "test"}
 """Our names of the splits of the Hub."""
 TIMEOUT, SHOWN = 10.0, 300
@@ -26,7 +25,7 @@ WORD = rf"{STRING}|bool|u?int\d+|(half)?float|double|date\d.*|timestamp.*"
 
 def check(data: Node) -> None:
     """Finds the splits and columns of `data=hub` as `find` does; settings of other data sets pass."""
-    if data["_target_"] == HUB:
+    if data["_target_"] == TARGET:
         find(data)
 
 
@@ -75,7 +74,10 @@ def _load(dataset: str, config: str | None, revision: str | None) -> Tree:
     path, advice = Path(dataset), ""
     try:
         path = path.expanduser()
-        if any((path / name).is_file() for name in ("dataset_dict.json", "state.json")):  # by `save_to_disk`
+        is_saved = any((path / name).is_file() for name in ("dataset_dict.json", "state.json"))  # by `save_to_disk`
+        if (is_saved and config) or (path.is_dir() and revision):
+            raise ValueError("a folder has no data.revision, and one that save_to_disk has written no data.config")
+        if is_saved:
             saved = datasets.load_from_disk(path)
             return dict(saved) if isinstance(saved, dict) else {"train": saved}
         if path.is_dir():
@@ -125,7 +127,7 @@ def _find_columns(features: Any, data: Node) -> Tree:
     for key, name in named:
         legal = strings if key == "text" else words
         if name is not None and name not in legal:
-            must = "strings (map() of `datasets` joins lists)" if key == "text" else "words, numbers or dates"
+            must = "strings, or a list of them (map() joins tokens)" if key == "text" else "words, numbers or dates"
             message = f"data.{key}={name} must be a column of {must}; there are {columns}.{suggestion(name, legal)}"
             faults.append(Fault(f"data.{key}", "type" if name in types else "unknown", message))
     if faults:
