@@ -12,8 +12,7 @@ usage: python -m sentattn.evaluate run=DIR [split=test] [name=NAME] [output=FILE
   trust    trust=true loads a run with classes of your own: it can run any code that the run names
 
 The texts are read with the vocabulary and the length that the run was trained with. The predictions are written into
-the run directory, unless it is on the Hub; `python -m sentattn.compare FOLDER split=NAME` compares the runs that were
-evaluated under a name.
+the run directory; `python -m sentattn.compare FOLDER split=NAME` compares the runs that were evaluated under a name.
 
 Examples:
   python -m sentattn.evaluate run=latest

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import shlex
 import tempfile
@@ -19,7 +18,7 @@ import yaml
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
-from sentattn.errors import Fault, RunError, first_line, require_packages
+from sentattn.errors import Fault, RunError, first_line
 
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
@@ -37,9 +36,6 @@ MODEL, WEIGHTS, CHECKPOINTS, LAST, LOCK = "model", "model.safetensors", "checkpo
 OUTPUTS, SWEEPS, LATEST = Path("outputs"), "sweeps", "latest"
 HUB = "hf://"
 """What the name of a run on the Hugging Face Hub begins with."""
-HUB_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*", re.ASCII)
-HUB_FILES = (CONFIG, RESULT, *(f"{MODEL}/*.{ending}" for ending in ("yaml", "json", "safetensors")))
-"""Files that are downloaded of such a run: data alone."""
 TRIALS, CONFIRMED, REPORT = "trials.parquet", "confirm.json", "report.html"
 """Files of a study: its trials, the runs that confirm its best setting, and the page about both."""
 HOLDER = ".pid"
@@ -100,13 +96,6 @@ class Run:
         return content
 
     @property
-    def is_on_hub(self) -> bool:
-        """Whether it is in the cache of the Hugging Face Hub, into which nothing is written."""
-        from huggingface_hub.constants import HF_HUB_CACHE
-
-        return Path(HF_HUB_CACHE).resolve() in self.path.resolve().parents
-
-    @property
     def is_trial(self) -> bool:
         """Whether it is a trial of a sweep; False where it has no result that can be read."""
         with suppress(RunError):
@@ -163,55 +152,29 @@ class Run:
 
 
 def load(path: str | os.PathLike[str]) -> Run:
-    """Finds a run directory; nothing in it is executed.
-
-    Args:
-        path: The run directory, `latest` for the newest finished run under `outputs/` that is no trial of a sweep, or
-            `hf://USER/NAME` for one on the Hugging Face Hub, with `@` and a branch, tag or commit if not the newest.
-
-    Raises:
-        RunError: If there is none at the path, or the Hub cannot be reached.
-    """
-    if (name := os.fspath(path)).startswith(HUB):
-        return Run(_download(name))
-    path = _latest() if name == LATEST else Path(path)
+    """Finds a run directory, which `sentattn.load` describes; a `RunError` if there is none or no Hub."""
+    name = os.fspath(path)
+    path = _download(name) if name.startswith(HUB) else _latest() if name == LATEST else Path(path)
     if not (path / CONFIG).is_file():
-        reason = f"it has no {CONFIG}" if path.is_dir() else "it is a file" if path.exists() else "it does not exist"
-        message = f"{path} is no run directory: {reason}. `python -m sentattn.list runs` shows the runs."
+        is_folder = path.is_dir() or name.startswith(HUB)
+        reason = f"it has no {CONFIG}" if is_folder else "it is a file" if path.exists() else "it does not exist"
+        message = f"{name} is no run directory: {reason}. `python -m sentattn.list runs` shows the runs."
         raise RunError(Fault("run", "not_found", message))
     return Run(path)
 
 
-def require_hub_name(key: str, name: str) -> None:
-    """Refuses with a `RunError` what is no name of a repository on the Hugging Face Hub, such as `user/name`."""
-    if not HUB_NAME.fullmatch(name):
-        message = f"{key}={name} must be the name of a repository on the Hugging Face Hub, such as USER/NAME."
-        raise RunError(Fault(key, "type", message))
-
-
 def _download(address: str) -> Path:
-    """Returns the folder of a run on the Hub, in the Hub's cache; only data is downloaded, and no code."""
-    name, _, revision = address.removeprefix(HUB).partition("@")
-    require_hub_name("run", name)
-    require_packages("run", address, ["huggingface_hub"], "sentattn[hub]")
+    """Returns the folder of a run on the Hugging Face Hub, in the Hub's cache."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
 
+    name, _, revision = address.removeprefix(HUB).partition("@")
+    files = [CONFIG, RESULT, *(f"{MODEL}/*.{ending}" for ending in ("yaml", "json", "safetensors"))]  # data, no code
     try:
-        folder = Path(snapshot_download(name, revision=revision or None, allow_patterns=list(HUB_FILES)))
-    except LocalEntryNotFoundError as error:
-        message = f"{address} is not in the cache, and the Hugging Face Hub cannot be reached: load it with a network."
-        raise RunError(Fault("run", "network", message)) from error
+        return Path(snapshot_download(name, revision=revision or None, allow_patterns=files))
     except Exception as error:  # the Hub, its transport and its storage have no common class of errors
-        message = (
-            f"{address} cannot be read from the Hugging Face Hub ({type(error).__name__}: {first_line(error)}). Check "
-            "the name; a private repository needs a token: type hf auth login, or set HF_TOKEN."
-        )
-        raise RunError(Fault("run", "not_found", message)) from error
-    if not (folder / CONFIG).is_file():
-        message = f"{address} is no model of sentattn: it has no {CONFIG}."
-        raise RunError(Fault("run", "not_found", message))
-    return folder
+        reason = f"{address} cannot be read from the Hugging Face Hub ({type(error).__name__}: {first_line(error)})."
+        advice = "Check the name and the network; a private repository needs a token: hf auth login, or HF_TOKEN."
+        raise RunError(Fault("run", "not_found", f"{reason} {advice}")) from error
 
 
 def _latest() -> Path:

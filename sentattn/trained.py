@@ -59,9 +59,6 @@ class TrainedRun(LoadedRun):
         print(f"{self.path} on {data['name']}")
         for metric, value in metrics.items():
             print(f"  {metric:<{max(map(len, metrics))}}  {format_value(value)}")
-        if self.is_on_hub:
-            print("predictions: not kept, since the run is in the cache of the Hugging Face Hub")
-            return metrics
         try:
             self.write_predictions({name: (rows, probabilities)})
             print(f"predictions: {self.predictions(name)}")

@@ -91,8 +91,7 @@ class Pretrained(Embedding):
         self.lr, self.layer_decay, self.tuned_layers = lr, layer_decay, tuned_layers
         config = read_config(self.folder)
         self.fingerprint = content_hash(self.folder)
-        has_weights = frozen or any(self.folder.glob(WEIGHTS_FILES))  # an exported model that was tuned has its own
-        parameters = count_parameters(self.folder) if has_weights else 0
+        parameters = count_parameters(self.folder)
         tokenizer = read_tokenizer(str(self.folder), key=NAME)
         if len(tokenizer) > config.vocab_size:
             sizes = f"{len(tokenizer):,} tokens, and the encoder vectors for {config.vocab_size:,}"

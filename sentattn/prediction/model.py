@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 CONFIG, TOKENIZER, LABELS = "config.yaml", "tokenizer.json", "labels.json"
 ENCODER = "encoder"
-"""Key of the hash of a pretrained encoder in the settings that are saved with a model, and the folder of its files
-next to them, if it has one."""
+"""Key of a pretrained encoder's hash in the settings of a model, and the folder of its files, if the model has them."""
 TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
 """Settings of the data that determine how a text is tokenized; they are saved with the model."""
 
@@ -249,16 +248,7 @@ class LoadedRun(Run):
 
 
 def load(path: str | os.PathLike[str], *, trust: bool = False) -> LoadedRun:
-    """Opens a run directory to predict with its model; nothing in it is executed.
-
-    Args:
-        path: The run directory, `latest` for the newest finished run under `outputs/` that is no trial of a sweep, or
-            `hf://USER/NAME` for one on the Hugging Face Hub, with `@` and a branch, tag or commit if not the newest.
-        trust: Whether its model may be of classes of your own, whose code is then run.
-
-    Raises:
-        RunError: If there is none at the path, or the Hub cannot be reached.
-    """
+    """Opens a run directory to predict with its model; see `sentattn.load`."""
     return LoadedRun(runs.load(path).path, trust=trust)
 
 

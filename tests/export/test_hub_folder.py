@@ -58,7 +58,7 @@ def frozen(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedRun
 
 def test_files_of_a_folder(tiny_run: LoadedRun, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
-    assert write_folder(tiny_run, folder) == []
+    write_folder(tiny_run, folder)
     assert (names(folder), names(folder / "model")) == (FILES, OF_MODEL)
     assert names(tmp_path) == ["folder"]
 
@@ -78,25 +78,16 @@ def test_a_folder_is_a_run(tiny_run: LoadedRun, tmp_path: Path) -> None:
 def test_another_process_predicts_the_same(tiny_run: LoadedRun, frozen: LoadedRun, tmp_path: Path) -> None:
     write_folder(tiny_run, tmp_path / "words")
     write_folder(frozen, tmp_path / "weights", weights=True)
-    write_folder(frozen, tmp_path / "name")
     (tmp_path / "elsewhere").mkdir()
-    folders = [tiny_run.path, tmp_path / "words", frozen.path, tmp_path / "weights", tmp_path / "name"]
+    folders = [tiny_run.path, tmp_path / "words", frozen.path, tmp_path / "weights"]
     command = [sys.executable, "-c", READER, json.dumps(TEXTS), *map(str, folders)]
     path = os.pathsep.join([str(Path(sentattn.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(command, cwd=tmp_path / "elsewhere", env=environment, capture_output=True, check=True)
-    words, exported_words, pieces, with_weights, by_name = map(json.loads, done.stdout.splitlines())
+    words, exported_words, pieces, with_weights = map(json.loads, done.stdout.splitlines())
     assert len(words) == len(TEXTS)
     assert exported_words == words
-    assert with_weights == by_name == pieces
-
-
-@pytest.mark.parametrize("weights", [True, False])
-def test_a_frozen_encoder_by_its_files_or_its_name(frozen: LoadedRun, tmp_path: Path, weights: bool) -> None:
-    notes = write_folder(frozen, tmp_path, weights=weights)
-    assert len(notes) == 1 - weights, "without its weights, another machine has no such folder"
-    assert (tmp_path / "model" / "encoder").exists() is weights
-    assert predictions(sentattn.load(tmp_path)) == predictions(frozen)
+    assert with_weights == pieces
 
 
 def test_a_folder_with_weights_needs_no_encoder(frozen: LoadedRun, tmp_path: Path, encoder: Path) -> None:
@@ -118,30 +109,20 @@ def test_an_encoder_that_differs_from_its_hash_is_refused(frozen: LoadedRun, tmp
     assert refused(lambda: sentattn.load(tmp_path).classifier) == [("model.embedding.name", "conflict")]
 
 
-def test_a_tuned_encoder_is_part_of_the_model(encoder: Path, tmp_path: Path) -> None:
+def test_a_tuned_encoder(encoder: Path, tmp_path: Path) -> None:
     own = shutil.copytree(encoder, tmp_path / "own")
     tuned = [f"model.embedding.name={own}", "model.embedding.frozen=false"]
     run = fit([*PRETRAINED, *tuned, f"output_dir={tmp_path / 'outputs'}"])
     before = predictions(run)
-    assert write_folder(run, tmp_path / "folder") == []
+    write_folder(run, tmp_path / "folder", weights=True)
     shutil.rmtree(own)
     load_encoder.cache_clear()
-    assert names(tmp_path / "folder" / "model" / "encoder") == ["config.json", "tokenizer.json"]
     assert predictions(sentattn.load(tmp_path / "folder")) == before
-
-
-def test_a_name_on_the_hub_for_a_folder_of_this_machine(frozen: LoadedRun, tmp_path: Path, encoder: Path) -> None:
-    assert write_folder(frozen, tmp_path, encoder="someone/tiny-bert") == []
-    settings, model = (yaml.safe_load((tmp_path / name).read_text()) for name in ("config.yaml", "model/config.yaml"))
-    assert settings["model"]["embedding"]["name"] == model["model"]["embedding"]["name"] == "someone/tiny-bert"
-    assert settings["data"]["tokenizer"] == model["text"]["tokenizer"] == "someone/tiny-bert"
-    assert model["encoder"] == frozen.result["encoder"]
-    assert "base_model: someone/tiny-bert" in (tmp_path / "README.md").read_text()
 
 
 def test_an_encoder_of_this_machine_is_not_for_others(frozen: LoadedRun, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
-    assert refused(lambda: write_folder(frozen, folder, push="someone/model")) == [("push", "conflict")]
+    assert refused(lambda: write_folder(frozen, folder)) == [("weights", "missing")]
     assert not folder.exists()
 
 
@@ -164,17 +145,12 @@ def test_portable_settings() -> None:
     assert portable(settings | kept) == names_only | kept
 
 
-def test_an_earlier_export_is_replaced_save_for_an_edited_card(tiny_run: LoadedRun, tmp_path: Path) -> None:
+def test_an_earlier_export_is_replaced(tiny_run: LoadedRun, tmp_path: Path) -> None:
     write_folder(tiny_run, tmp_path)
     (tmp_path / "model" / "labels.json").write_text("[]")
-    card = tmp_path / "README.md"
-    card.write_text(card.read_text() + "An addition.\n")
-    write_folder(tiny_run, tmp_path)
+    write_folder(tiny_run, tmp_path, address="user/my_model")
     assert json.loads((tmp_path / "model" / "labels.json").read_text()) == ["negative", "positive"]
-    assert "An addition." not in card.read_text()
-    card.write_text("My own card.\n")
-    assert len(write_folder(tiny_run, tmp_path)) == 1
-    assert card.read_text() == "My own card.\n"
+    assert 'sentattn.load("hf://user/my_model")' in (tmp_path / "README.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -182,15 +158,11 @@ def test_an_earlier_export_is_replaced_save_for_an_edited_card(tiny_run: LoadedR
     [
         (["push=name"], [("push", "type")]),
         (["push=a/b/c"], [("push", "type")]),
-        (["encoder=../x"], [("encoder", "type")]),
         (["private=true"], [("private", "no_effect")]),
         (["format=onnx", "weights=true", "push=a/b"], [("weights", "no_effect"), ("push", "no_effect")]),
-        (["compare=HERE/none"], [("compare", "not_found")]),
-        (["weights=true"], [("weights", "no_effect")]),
-        (["encoder=user/name"], [("encoder", "no_effect")]),
+        (["push=name", "private=true"], [("push", "type")]),
         (["output=RUN"], [("output", "conflict")]),
         (["output=HERE"], [("output", "conflict")]),
-        (["run=hf://user/name"], [("output", "missing")]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value[0], str) else "",
 )
@@ -199,9 +171,7 @@ def test_refused_arguments(
 ) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     words = [word.replace("RUN", str(tiny_run.path)).replace("HERE", str(tmp_path)) for word in arguments]
-    defaults = {"run": str(tiny_run.path), "format": "hub"} | {"output": str(tmp_path / "folder")}
-    if any(word.startswith("run=hf") for word in words):
-        del defaults["output"]
+    defaults = {"run": str(tiny_run.path), "format": "hub", "output": str(tmp_path / "folder")}
     typed = defaults | dict(word.split("=", 1) for word in words)
     assert refused(lambda: export.main.__wrapped__([f"{k}={v}" for k, v in typed.items()])) == expected
     assert names(tmp_path) == ["notes.txt"]
