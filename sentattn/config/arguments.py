@@ -18,22 +18,17 @@ from sentattn.config.types import as_typed, parse_names
 from sentattn.errors import Fault, SettingError, closest, suggestion
 
 OPTIONS = ("--help", "--cfg job", CONFIG_DIR, "--multirun")
-HYDRA: dict[str, tuple[str, ...]] = {
-    "type from=FILE, or experiment=NAME": ("-cn", "--config-name"),
-    f"type {CONFIG_DIR} FOLDER": ("-cd", "-cp", "--config-path", "hydra.searchpath"),
-    "type --cfg job": ("-c", "--cfg"),
-    "type --cfg job for all settings, or `python -m sentattn.list` for all choices": ("-i", "--info", "-sc"),
-    "leave it out; --cfg job prints all settings, resolved": ("-p", "--package", "--resolve", "-r", "--run"),
-    "type from=RUN": ("--experimental-rerun",),
-    "type --help": ("--hydra-help",),
-    "type `python -m sentattn --version`": ("--version",),
-    "`train -m` trains a grid, with slots=N runs at once; `python -m sentattn.sweep` searches with trials=N, and with "
-    "engine=ray on a cluster": ("hydra.launcher", "hydra.sweeper", "hydra.mode"),
-    "type output_dir=FOLDER": ("hydra.run", "hydra.sweep", "hydra.output_subdir"),
-    "type group=NAME, or tags=[NAME]": ("hydra.job.name",),
-    "leave it out; --cfg job prints the settings that there are": ("hydra.",),
+HYDRA = {
+    **dict.fromkeys(("-cn", "--config-name"), "from=FILE, or experiment=NAME"),
+    **dict.fromkeys(("-cd", "-cp", "--config-path"), f"{CONFIG_DIR} FOLDER"),
+    **dict.fromkeys(
+        ("-c", "--cfg", "-i", "--info", "-p", "--package", "--resolve"),
+        "--cfg job for all settings, or `python -m sentattn.list` for all choices",
+    ),
+    "hydra": "output_dir=FOLDER for its folders, `train -m` with slots=N for its launchers, `python -m sentattn.sweep` "
+    "with trials=N for its sweepers; it has no other settings here",
 }
-"""What to type in place of options and settings of Hydra; of settings these are the beginnings."""
+"""What to type in place of options of Hydra, and of its settings."""
 LAST = 1 << 30
 """The position of a fault that belongs to no argument."""
 Placed: TypeAlias = tuple[int, Fault]
@@ -83,8 +78,7 @@ def read(words: Sequence[str], choices: Choices) -> tuple[list[Argument], list[P
     arguments: dict[str, Argument] = {}
     faults: list[Placed] = []
     for position, word in enumerate(words):
-        before = words[position - 1].rstrip("=") if position else ""
-        if before.startswith("-") and _advice(before) and not ("=" in word.rstrip("=") or word.startswith("-")):
+        if position and words[position - 1] in HYDRA and "=" not in word and not word.startswith("-"):
             continue  # the value of an option that is refused
         try:
             argument = _read(position, word, choices)
@@ -101,9 +95,16 @@ def read(words: Sequence[str], choices: Choices) -> tuple[list[Argument], list[P
 def _read(position: int, word: str, choices: Choices) -> Argument:
     key, equals, text = word.partition("=")
     legal = [*choices.groups(), *TOP, *COMMAND_KEYS]
-    if advice := _signed(key, text, choices) or _advice(key):
-        message = f"{word.rstrip('=')} is not supported: {advice}."
-        raise SettingError(Fault(key.lstrip("+~-"), "unknown", message))
+    if (bare := key.partition("@")[0].lstrip("+~")) == key:
+        advice = HYDRA.get(key.replace("/", ".").partition(".")[0])
+    elif key.startswith("~"):
+        names = choices.names(bare) if bare in choices.groups() else ["null"]
+        advice = f"{bare}={next((name for name in names if name in ('none', 'null')), 'NAME')}"
+    else:
+        advice = f"{bare}={text or 'VALUE'}"
+    if advice:
+        message = f"{word.rstrip('=')} is not supported: type {advice}."
+        raise SettingError(Fault(bare.lstrip("-"), "unknown", message))
     if (bare := key.lstrip("-")) != key:
         options = [option for option in OPTIONS if option != word]  # which only some commands have
         close = suggestion(bare, legal) or suggestion(f"--{bare}", options)
@@ -133,22 +134,3 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
         )
         raise SettingError(Fault(key, "type", message))
     return Argument(position, key, text, override.value())
-
-
-def _signed(key: str, text: str, choices: Choices) -> str:
-    """Returns what to type in place of a key with a sign of Hydra's; empty for any other key."""
-    bare = key.lstrip("+~")
-    if key.startswith("~"):
-        is_group = bare in choices.groups()
-        name = "null" if not is_group else "none" if "none" in choices.names(bare) else "NAME"
-        return f"type {bare}={name}, or leave it out for the default"
-    if bare != key:
-        return f"type {bare}={text or 'VALUE'}"
-    return f"a group has one place; type {key.partition('@')[0]}={text or 'NAME'}" if "@" in key else ""
-
-
-def _advice(key: str) -> str:
-    """Returns what to type in place of an option or a setting of Hydra; empty for any other key."""
-    dotted = key.replace("/", ".")
-    keys = ((advice, start) for advice, starts in HYDRA.items() for start in starts)
-    return next((a for a, start in keys if key == start or (start[0] != "-" and dotted.startswith(start))), "")

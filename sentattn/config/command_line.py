@@ -16,7 +16,7 @@ from sentattn.errors import Fault, Interruption, SettingError, UserError, sugges
 CONFIG_DIR = "--config-dir"
 SPIN_COUNT = "5000"
 REFERENCE = re.compile(r"\$\{[^{}]*\}")
-VARIABLE = re.compile(r"\$\{oc\.env: *(\w+) *(?:, *([^{}'\"]*?) *)?\}")
+VARIABLE = re.compile(r"\$\{oc\.env: *(\w+) *(?:, *([^{}]*))?\}")
 """A reference to an environment variable, with a default or without."""
 WORDS = COLUMNS | {"text", "column"}
 """Keys that may hold anything: a text, the name of a column."""
@@ -125,8 +125,7 @@ def read_values(
 def resolve_variables(typed: Sequence[str]) -> list[str]:
     """Returns typed arguments with the value of each `${oc.env:NAME}` and `${oc.env:NAME,DEFAULT}`.
 
-    It is for what a user types, and never for what is loaded. Texts, names of columns, and variables that are not set
-    stay as they are.
+    Texts, names of columns, and variables that are not set stay as they are. What is loaded is not resolved.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -136,14 +135,11 @@ def resolve_variables(typed: Sequence[str]) -> list[str]:
 
 
 def reference_fault(key: str, text: str) -> Fault | None:
-    """Returns the fault of a value with a reference, which `resolve_variables` has not resolved, or None."""
+    """Returns the fault of a value with a reference that `resolve_variables` has not resolved, or None."""
     if not (reference := REFERENCE.search(text)):
         return None
-    legal = "Only ${oc.env:NAME} and ${oc.env:NAME,DEFAULT} are resolved, and only where they are typed"
-    variable = VARIABLE.fullmatch(reference[0])
-    if variable and variable[2] is None and variable[1] not in os.environ:
-        return Fault(key, "missing", f"{key}={text}: the environment variable {variable[1]} is not set. {legal}.")
-    return Fault(key, "type", f"{key}={text}: {reference[0]} is not resolved. {legal}.")
+    legal = "only ${oc.env:NAME} of an environment variable that is set is resolved, where it is typed"
+    return Fault(key, "type", f"{key}={text}: {reference[0]} is not resolved; {legal}.")
 
 
 def raw_arguments(

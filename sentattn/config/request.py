@@ -59,9 +59,6 @@ def read_request(arguments: Sequence[str]) -> Request:
     faults += _conflicts(keys, words)
     resume, trust = keys.get("resume", AUTO), keys.get("trust", False)
     settings: Tree = {}
-    for key, _, text in (word.partition("=") for word in words):  # so that it is among all faults
-        if key == INIT_FROM and text not in ("", "null") and not command_line.reference_fault(key, text):
-            _read_start(text, faults)
     try:
         if resume != AUTO:
             settings = override(run.load(resume).settings, folders, trust=trust)

@@ -246,7 +246,7 @@ def _build_module(settings: Settings, data: TextData, *, is_new: bool) -> LitCla
         with build.explained("data.vectors"):
             model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
     if settings.init_from is not None and is_new:
-        print(*start_from(settings.init_from, model, data.tokenizer, data.labels), sep="\n")
+        print(*start_from(settings.init_from, model, data.tokenizer), sep="\n")
     if settings.compile:
         model.compile(dynamic=True)  # batches differ in length: compiled once for all of them
     module = build_lit(settings, model, class_counts=data.class_counts, ordered=data.ordered)

@@ -126,7 +126,7 @@ def test_arguments_without_a_key() -> None:
         (["batch_size=many"], "batch_size", "type", "an integer >= 1"),
         (["text="], "text", "missing", ""),
         (["text=a", "text=b"], "text", "conflict", "as a and as b"),
-        (["run=${oc.env:NOT_SET}"], "run", "missing", "NOT_SET"),
+        (["run=${oc.env:NOT_SET}"], "run", "type", "NOT_SET"),
         (["run=${now:%Y}"], "run", "type", "oc.env:NAME"),
         (["--text"], "--text", "unknown", "'text'"),
         (["hello"], "hello", "unknown", ""),
@@ -268,4 +268,4 @@ def test_typed_variables_reach_the_settings(
     assert (settings["seed"], settings["output_dir"]) == (7, "there")
     assert train.main(["seed=${oc.env:NOT_SET}", "modle=mean"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2
-    assert refused(lambda: fit(["data.path=${oc.env:NOT_SET}", "data=imdb"])) == [("data.path", "missing")]
+    assert refused(lambda: fit(["data.path=${oc.env:NOT_SET}", "data=imdb"])) == [("data.path", "type")]

@@ -33,7 +33,7 @@ from sentattn.training.start import start_from
 SMALL = ["model.embedding.size=6", "model.encoder.hidden=4", "model.attention.hidden=5"]
 OTHER = ["model.embedding.size=7", "model.encoder.hidden=3", "model.attention.hidden=2", "model.attention.hops=9"]
 WORDS = "embedding.vectors.weight"
-HEAD = "head.layers.1.weight"
+HEAD = "head.layers.1"
 
 
 def model_of(tokenizer: Tokenizer, *typed: str, classes: int = 2, seed: int = 0) -> TextClassifier:
@@ -59,7 +59,7 @@ def old(tmp_path: Path) -> str:
 
 def test_all_weights_are_those_of_a_run_with_the_same_words(old: str) -> None:
     model = model_of(OLD, seed=1)
-    start_from(old, model, OLD, ("a", "b"))
+    start_from(old, model, OLD)
     for name, weight in model_of(OLD).state_dict().items():
         assert torch.equal(model.state_dict()[name], weight), name
 
@@ -67,7 +67,7 @@ def test_all_weights_are_those_of_a_run_with_the_same_words(old: str) -> None:
 def test_rows_belong_to_words(old: str) -> None:
     tokenizer = Tokenizer(["the", "new", "good"])
     model = model_of(tokenizer, seed=1)
-    start_from(old, model, tokenizer, ("a", "b"))
+    start_from(old, model, tokenizer)
     rows, run = model.state_dict()[WORDS], model_of(OLD).state_dict()[WORDS]
     # <pad>, <unk>, the, new, good here, and <pad>, <unk>, good, bad, film, the in the run.
     assert torch.equal(rows[[0, 1, 2, 4]], run[[0, 1, 5, 2]])
@@ -77,21 +77,21 @@ def test_rows_belong_to_words(old: str) -> None:
 def test_a_vocabulary_of_the_same_size_does_not_take_rows_by_number(old: str) -> None:
     tokenizer = Tokenizer(["the", "film", "bad", "good"])
     model = model_of(tokenizer, seed=1)
-    start_from(old, model, tokenizer, ("a", "b"))
+    start_from(old, model, tokenizer)
     assert torch.equal(model.state_dict()[WORDS][2:], model_of(OLD).state_dict()[WORDS][[5, 4, 3, 2]])
 
 
 def test_without_a_shared_word_the_vectors_stay(old: str) -> None:
     tokenizer = Tokenizer(["x", "y", "z", "w"])
     model = model_of(tokenizer, seed=1)
-    lines = "\n".join(start_from(old, model, tokenizer, ("a", "b")))
+    lines = "\n".join(start_from(old, model, tokenizer))
     assert torch.equal(model.state_dict()[WORDS], model_of(tokenizer, seed=1).state_dict()[WORDS])
-    assert WORDS in lines
+    assert "embedding.vectors" in lines
 
 
 def test_a_head_for_other_classes_is_new_and_named(old: str) -> None:
     model = model_of(OLD, classes=5, seed=1)
-    lines = "\n".join(start_from(old, model, OLD, ("1", "2", "3", "4", "5")))
+    lines = "\n".join(start_from(old, model, OLD))
     new, run = model_of(OLD, classes=5, seed=1).state_dict(), model_of(OLD).state_dict()
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, new[name] if name.startswith("head.") else run[name]), name
@@ -101,16 +101,10 @@ def test_a_head_for_other_classes_is_new_and_named(old: str) -> None:
 
 def test_another_attention_takes_what_fits(old: str) -> None:
     model = model_of(OLD, "model/attention=gated", seed=1)
-    lines = "\n".join(start_from(old, model, OLD, ("a", "b")))
+    lines = "\n".join(start_from(old, model, OLD))
     encoder = {n: w for n, w in model_of(OLD).state_dict().items() if n.startswith("encoder.")}
     assert all(torch.equal(model.state_dict()[name], weight) for name, weight in encoder.items())
-    assert "attention." in lines
-
-
-def test_renamed_classes_are_said(old: str) -> None:
-    model = model_of(OLD, seed=1)
-    assert any("a, b" in line for line in start_from(old, model, OLD, ("b", "a")))
-    assert not any("a, b" in line for line in start_from(old, model, OLD, ("a", "b")))
+    assert "attention" in lines
 
 
 def test_rows_of_other_subwords_are_not_taken(tmp_path: Path) -> None:
@@ -119,48 +113,50 @@ def test_rows_of_other_subwords_are_not_taken(tmp_path: Path) -> None:
     for number, (of, to) in enumerate([(pieces, OLD), (OLD, pieces)]):
         run = save(tmp_path / f"run{number}", model_of(of), of)
         model = model_of(to, seed=1)
-        start_from(run, model, to, ("a", "b"))
+        start_from(run, model, to)
         assert torch.equal(model.state_dict()[WORDS], model_of(to, seed=1).state_dict()[WORDS])
-        assert torch.equal(model.state_dict()[HEAD], model_of(of).state_dict()[HEAD])
+        assert torch.equal(model.state_dict()[f"{HEAD}.weight"], model_of(of).state_dict()[f"{HEAD}.weight"])
 
 
 NGRAMS = ["model/embedding=ngrams", "model/wide=attended_ngrams", "model.embedding.ngram_min_count=1"]
 TABLES = ("embedding.keys", "embedding.ngram_vectors.weight", "wide.keys", "wide.counts_FC", "wide.weights_FC")
 
 
-def prepared(tokens: Sequence[int], seed: int) -> TextClassifier:
-    model = model_of(OLD, *NGRAMS, "model.wide.min_count=1", "model.embedding.ngram_vocab_size=9", seed=seed)
-    texts = TrainingTexts(np.array(tokens * 2), np.array([0, len(tokens), 2 * len(tokens)]), np.array([0, 1]))
+def prepared(tokenizer: Tokenizer, seed: int) -> TextClassifier:
+    model = model_of(tokenizer, *NGRAMS, "model.wide.min_count=1", "model.embedding.ngram_vocab_size=9", seed=seed)
+    texts = TrainingTexts(np.array([2, 3, 4] * 2), np.array([0, 3, 6]), np.array([0, 1]))
     model.prepare_training(lambda: texts)
     return model
 
 
-@pytest.mark.parametrize("tokens", [[2, 3, 4], [4, 3, 2]])
-def test_tables_of_ngrams_are_taken_if_the_ngrams_are_the_same(tokens: list[int], tmp_path: Path) -> None:
-    saved = prepared([2, 3, 4], seed=0)
+@pytest.mark.parametrize("words", [OLD.words, OLD.words[::-1]])
+def test_tables_of_ngrams_are_taken_if_the_words_are_the_same(words: list[str], tmp_path: Path) -> None:
+    saved = prepared(OLD, seed=0)
     with torch.no_grad():
         saved.state_dict()["wide.weights_FC"].fill_(7.0)
     run = save(tmp_path / "run", saved, OLD)
-    model = prepared(tokens, seed=1)
-    start_from(run, model, OLD, ("a", "b"))
-    source = saved if tokens == [2, 3, 4] else prepared(tokens, seed=1)
+    tokenizer = Tokenizer(words)
+    model = prepared(tokenizer, seed=1)
+    start_from(run, model, tokenizer)
+    source = saved if words == OLD.words else prepared(tokenizer, seed=1)
     for name in TABLES:
         assert torch.equal(model.state_dict()[name], source.state_dict()[name]), name
-    assert torch.equal(model.state_dict()[WORDS], saved.state_dict()[WORDS])
+    rows = [0, 1, *(2 + OLD.words.index(word) for word in words)]
+    assert torch.equal(model.state_dict()[WORDS], saved.state_dict()[WORDS][rows])
 
 
 def test_a_model_that_nothing_fits_is_refused(old: str) -> None:
     tokenizer = Tokenizer(["x"])
     model = model_of(tokenizer, *OTHER, classes=3)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    assert refused(lambda: start_from(old, model, tokenizer, ("1", "2", "3"))) == [("init_from", "conflict")]
+    assert refused(lambda: start_from(old, model, tokenizer)) == [("init_from", "conflict")]
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "labels.json", "config.yaml"])
 def test_a_damaged_run_is_refused(name: str, old: str) -> None:
     (Path(old) / "model" / name).write_text("[")
-    assert refused(lambda: start_from(old, model_of(OLD), OLD, ("a", "b"))) == [("run", "damaged")]
+    assert refused(lambda: start_from(old, model_of(OLD), OLD)) == [("run", "damaged")]
 
 
 def test_weights_of_another_vocabulary_than_the_tokenizer_are_not_taken(old: str) -> None:
@@ -168,7 +164,7 @@ def test_weights_of_another_vocabulary_than_the_tokenizer_are_not_taken(old: str
     weights = load_file(file)
     save_file(weights | {WORDS: weights[WORDS][:3]}, file)
     model = model_of(OLD, seed=1)
-    start_from(old, model, OLD, ("a", "b"))
+    start_from(old, model, OLD)
     assert torch.equal(model.state_dict()[WORDS], model_of(OLD, seed=1).state_dict()[WORDS])
 
 
