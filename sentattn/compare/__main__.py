@@ -31,10 +31,9 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
   output      file for the leaderboard; with format=csv the tests are written next to it, as NAME-tests.csv
   report      file for a page with charts, the numbers behind them, and texts on which settings disagree; of a single
               run directory it is written into it, as report.html
-  figure      .pdf, .svg or .png file for a figure of a paper, one column wide and legible in grey, of the settings with
-              three seeds or more. panels chooses some of pairs (differences of the pairs of the plan, or of the
-              declared ones, with intervals and verdicts), cost (accuracy against training time) and labels (against
-              data.train_size); default all that there are
+  figure      .pdf, .svg or .png file for a figure of a paper, one column wide and legible in grey: the differences of
+              the pairs of the plan, or of the declared ones, with intervals and verdicts; accuracy against training
+              time, and against data.train_size
 
 A verdict needs three seeds of each setting, except where all its trainings are equal, as those of references are.
 
@@ -43,7 +42,7 @@ Examples:
   python -m sentattn.compare outputs/imdb where=data.max_length=600 pairs=all
   python -m sentattn.compare outputs/imdb format=markdown output=leaderboard.md report=report.html
   python -m sentattn.compare outputs/imdb format=latex columns=accuracy,train_seconds caption="Test accuracy on IMDB"
-  python -m sentattn.compare outputs/imdb figure=pairs.pdf panels=pairs
+  python -m sentattn.compare outputs/imdb figure=figure.pdf
   python -m sentattn.compare outputs/imdb plan=plan.yaml write_plan=true
   python -m sentattn.compare outputs/imdb to=wandb
 """
@@ -73,9 +72,7 @@ if TYPE_CHECKING:
 
 COMMA = re.compile(r",(?![^\[\]]*\])")
 """Outside the brackets of a list."""
-WORDS = {"reference": ("tfidf", "nbsvm", "fasttext", "probe"), "panels": ("pairs", "cost", "labels")}
-"""Legal words of options that take several."""
-LABEL = re.compile(r"[A-Za-z0-9:._+-]+")
+REFERENCES = ("tfidf", "nbsvm", "fasttext", "probe")
 OPTIONS: dict[str, tuple[str, Any]] = {
     "split": ("str", None),
     "where": ("str", ""),
@@ -93,7 +90,6 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "output": ("str", None),
     "report": ("str", None),
     "figure": ("str", None),
-    "panels": ("str", ""),
     "to": ('Literal["wandb"]', None),
 }
 """Type and default of each option."""
@@ -152,12 +148,13 @@ def _read_options(arguments: Sequence[str], legal: Mapping[str, tuple[str, Any]]
     """Returns all options with defaults, of which some are legal; with a plan, split and margin are the plan's."""
     typed = command_line.raw_arguments(arguments, {key: kind for key, (kind, _) in legal.items()}, "runs")
     options = {key: default for key, (_, default) in OPTIONS.items()} | typed
-    for key in ("where", "columns", *WORDS):
+    for key in ("where", "columns", "reference"):
         options[key] = [text for text in COMMA.split(options[key]) if text]
     if faults := list(_faults(options)):
         raise SettingError(*faults)
-    if options["figure"]:
-        require_format(Path(options["figure"]), "figure", PICTURES)
+    for key, endings in (("report", PAGES), ("figure", PICTURES)):
+        if options[key]:
+            require_format(Path(options[key]), key, endings)
     if options["plan"] and not options["write_plan"]:
         from sentattn.compare.plan import read_plan
 
@@ -176,24 +173,18 @@ def _faults(options: Tree) -> Iterator[Fault]:
     """Yields the errors of options that have a legal type."""
     if not options["runs"]:
         yield Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs.")
-    for key, legal in WORDS.items():
-        for name in options[key]:
-            if name not in legal:
-                yield Fault(key, "unknown", f"{key} must be some of {', '.join(legal)}, got {name}.")
+    for name in options["reference"]:
+        if name not in REFERENCES:
+            yield Fault("reference", "unknown", f"reference must be some of {', '.join(REFERENCES)}, got {name}.")
     for text in options["where"]:
         if "=" not in text:
             yield Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {text}.")
-    if options["report"] and (file := Path(options["report"])).suffix.lower() not in PAGES:
-        yield Fault("report", "unsupported", f"A report is an HTML page: type report={file.with_suffix(PAGES[0])}.")
     for key, needs, has_it in (
-        ("panels", "figure=FILE", options["figure"]),
         ("caption", "format=latex", options["format"] == "latex"),
         ("label", "caption=TEXT", options["caption"]),
     ):
         if options[key] and not has_it:
             yield Fault(key, "no_effect", f"{key} has no effect without {needs}.")
-    if options["label"] and not LABEL.fullmatch(options["label"]):
-        yield Fault("label", "type", f"label takes letters, digits and any of :._+-, got {options['label']}.")
     if options["write_plan"] and not options["plan"]:
         yield Fault("plan", "missing", "write_plan=true needs a file to write: plan=FILE.yaml.")
     if options["to"] and options["split"] not in (None, *SPLITS):
@@ -217,9 +208,8 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
         from sentattn.compare.plan import apply
 
         comparisons = [apply(options["plan"], comparisons)]
-    for key in ("figure", "label"):
-        if options[key]:
-            require_same_rows(key, options[key], comparisons)
+    if options["figure"]:
+        require_same_rows("figure", options["figure"], comparisons)
     margin, explore, rows = options["margin"], options["pairs"] == "all", options["insight"]
     comparisons = [replace(comparison, margin=margin, explore=explore) for comparison in comparisons]
     if rows:
@@ -260,7 +250,7 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     if report := options["report"] or (run / REPORT if is_run else None):
         print(f"\nreport: {board.report(report)}")
     if options["figure"]:
-        print(f"\nfigure: {board.figure(options['figure'], options['panels'])}")
+        print(f"\nfigure: {board.figure(options['figure'])}")
     if options["to"]:
         print()
 

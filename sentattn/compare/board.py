@@ -72,12 +72,8 @@ class Leaderboard:
             print(f"warning: {warning}", file=sys.stderr)
         return path
 
-    def figure(self, path: str | os.PathLike[str], panels: str | Sequence[str] = ()) -> Path:
+    def figure(self, path: str | os.PathLike[str]) -> Path:
         """Writes a figure for a paper as PDF, SVG or PNG: one column wide, legible in grey.
-
-        Args:
-            path: The file.
-            panels: One or some of `pairs`, `cost` and `labels`; by default all for which there is something to draw.
 
         Raises:
             UserError: If the file has another format or cannot be written, there is nothing to draw, or the runs have
@@ -86,7 +82,7 @@ class Leaderboard:
         from sentattn.compare.figure import write_figure
 
         require_same_rows("figure", path := Path(path), self.comparisons)
-        write_figure(self.comparisons[0], path, [panels] if isinstance(panels, str) else panels)
+        write_figure(self.comparisons[0], path)
         return path
 
     def tables(

@@ -58,13 +58,12 @@ def heading(comparison: Comparison) -> str:
 
 
 def _choose(rows: list[list[Any]], columns: Sequence[str]) -> list[list[Any]]:
-    """Returns the first column of rows, and those that are named, with the ends of their intervals."""
+    """Returns the first column of rows, and those that are named."""
     heading = [name.replace(" ", "_") for name in rows[0]]
     if unknown := [name for name in columns if name not in heading]:
         message = f"columns must be some of {', '.join(heading[1:])}, got {', '.join(unknown)}."
         raise SettingError(Fault("columns", "unknown", message))
-    names = [f"{name}{end}" for name in columns for end in ("", "_low", "_high")]
-    places = [0, *(heading.index(name) for name in names if name in heading)] if columns else range(len(heading))
+    places = [0, *map(heading.index, columns)] if columns else range(len(heading))
     return [[row[place] for place in places] for row in rows]
 
 

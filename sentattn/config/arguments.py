@@ -21,10 +21,7 @@ OPTIONS = ("--help", "--cfg job", CONFIG_DIR, "--multirun")
 HYDRA = {
     **dict.fromkeys(("-cn", "--config-name"), "from=FILE, or experiment=NAME"),
     **dict.fromkeys(("-cd", "-cp", "--config-path"), f"{CONFIG_DIR} FOLDER"),
-    **dict.fromkeys(
-        ("-c", "--cfg", "-i", "--info", "-p", "--package", "--resolve"),
-        "--cfg job for all settings, or `python -m sentattn.list` for all choices",
-    ),
+    **dict.fromkeys(("-c", "--cfg", "-i", "--info"), "--cfg job, or `python -m sentattn.list` for all choices"),
     "hydra": "output_dir=FOLDER for its folders, `train -m` with slots=N for its launchers, `python -m sentattn.sweep` "
     "with trials=N for its sweepers; it has no other settings here",
 }

@@ -141,14 +141,12 @@ def read_saved(path: str, folders: Sequence[str] = (), trust: bool = False) -> T
 
 def _read_start(path: str, faults: list[Fault]) -> str:
     """Returns the directory of the run in `init_from`, once it has a model; otherwise adds why it has none."""
-    kind, reason = "missing", "the run has no model, which is written when its training has finished"
     try:
-        saved = run.load(path)
-        if (saved.path / run.MODEL / run.WEIGHTS).is_file():
-            return str(saved.path)
+        path = str(run.load(path).path)
+        if not Path(path, run.MODEL, run.WEIGHTS).is_file():
+            faults.append(Fault(INIT_FROM, "missing", f"{INIT_FROM}={path}: its training has not finished."))
     except UserError as error:
-        kind, reason = error.faults[0].kind, str(error).rstrip(".")
-    faults.append(Fault(INIT_FROM, kind, f"{INIT_FROM}={path}: {reason}. Without it: {INIT_FROM}=null."))
+        faults += (replace(fault, key=INIT_FROM, message=f"{INIT_FROM}: {fault}") for fault in error.faults)
     return path
 
 

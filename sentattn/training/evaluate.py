@@ -33,7 +33,7 @@ from sentattn.training.environment import (
     quiet_libraries,
     versions,
 )
-from sentattn.training.lit_module import build_lit
+from sentattn.training.lit_module import LitClassifier, build_lit
 from sentattn.training.trainer import build_trainer
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
     from sentattn.loggers.guard import Guard
     from sentattn.training.callbacks import EpochRecorder
-    from sentattn.training.lit_module import LitClassifier
 
 DIVERGED = 10.0
 """A validation log loss above this many times that of a uniform guess is reported as diverged."""

@@ -24,7 +24,6 @@ from sentattn.config.parameters import known
 from sentattn.config.types import Node
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
-from sentattn.errors import Fault, SettingError
 from sentattn.metrics import CONFUSION_METRICS, classifier_metrics
 from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.prediction.model import load
@@ -122,8 +121,8 @@ class LitClassifier(LightningModule):
         path, trust = (run.path, run.trust or trust) if isinstance(run, Run) else (run, trust)
         classifier = (loaded := load(path, trust=trust)).classifier
         settings = override(loaded.settings, [], only=[], trust=trust)
-        options = {key: classifier.config[key] for key in ("class_counts", "ordered")}
-        return build_lit(settings, classifier.model.train(), **options)
+        counts, ordered = classifier.config["class_counts"], classifier.config["ordered"]
+        return build_lit(settings, classifier.model.train(), class_counts=counts, ordered=ordered)
 
     def forward(self, tokens_BL: Tensor, mask_BL: Tensor, states_BLE: Tensor | None = None) -> Classified:
         classified: Classified = self.model(tokens_BL, mask_BL, states_BLE=states_BLE)
@@ -306,13 +305,9 @@ def build_optimizer(settings: Node, model: TextClassifier) -> Optimizer:
         SettingError: If it refuses its settings or the model.
     """
     node = settings["optimizer"]
-    try:
+    with explained("optimizer"):
         groups = model.parameter_groups(settings.get("weight_decay_on", "all"), known(node).parameters)
         if any(parameter.is_meta for parameter in model.parameters()):  # which some optimizers refuse
             groups = [{**group, "params": [nn.Parameter(torch.zeros(1))]} for group in groups]
         optimizer: Optimizer = instantiate(node, Optimizer, params=groups)
-    except SettingError:
-        raise
-    except ValueError as error:
-        raise SettingError(Fault("optimizer", "invalid", f"The optimizer refuses optimizer.*: {error}.")) from error
     return optimizer

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import torch
 
 from sentattn.config.schema import INIT_FROM
 from sentattn.console import wrap
+from sentattn.data.cache import sha256
 from sentattn.data.tokenizer import SPECIALS, Tokenizer
 from sentattn.errors import Fault, SettingError
 from sentattn.models.classifier import TextClassifier
@@ -16,14 +16,11 @@ from sentattn.prediction.model import read_files
 from sentattn.run import MODEL, WEIGHTS
 
 VECTORS, POSITIONS = "embedding.vectors.weight", "embedding.positions.weight"
-OF_WORDS = ("embedding.", "wide.")
-"""Parts whose weights, except those of positions, belong to ids of words and n-grams."""
 
 
 def weights_hash(run: str) -> str:
     """Returns the hash of a run's weights, 16 hexadecimal digits."""
-    with (Path(run) / MODEL / WEIGHTS).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return sha256(Path(run) / MODEL / WEIGHTS)[:16]
 
 
 def start_from(run: str, model: TextClassifier, tokenizer: Tokenizer) -> list[str]:
@@ -39,7 +36,7 @@ def start_from(run: str, model: TextClassifier, tokenizer: Tokenizer) -> list[st
     own = model.state_dict()
     taken = {name: saved[name] for name in own if name in saved and own[name].shape == saved[name].shape}
     has_same_words = (tokenizer.fingerprint, tokenizer.words) == (other.fingerprint, other.words)
-    for part in OF_WORDS:
+    for part in ("embedding.", "wide."):  # whose weights, except those of positions, belong to words and n-grams
         names = {name for name in own if name.startswith(part) and name != POSITIONS}
         if not (has_same_words and names <= taken.keys()):
             taken = {name: weight for name, weight in taken.items() if name not in names}

@@ -132,9 +132,8 @@ def test_no_runs_and_no_pandas(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_figure(folder: Path) -> None:
     board = sentattn.leaderboard(folder)
-    path = board.figure(folder / "f.pdf", panels="pairs")
+    path = board.figure(folder / "f.pdf")
     assert path.read_bytes().startswith(b"%PDF")
-    assert refused(lambda: board.figure(folder / "f.pdf", panels=["labels"])) == [("figure", "missing")]
     assert refused(lambda: board.figure(folder / "f.doc")) == [("figure", "unsupported")]
     make_run(folder, "model=cnn", rows=200, rows_seed=1)
     assert refused(lambda: sentattn.leaderboard(folder).figure(folder / "f.pdf")) == [("figure", "conflict")]

@@ -63,7 +63,7 @@ def test_columns_are_chosen_by_name(folder: Path, style: str, tmp_path: Path) ->
     [row] = [line.split(separator) for line in file.read_text().splitlines() if "structured" in line]
     assert float(row[1].strip()) == 11
     assert 0 < float(row[2].split()[0].rstrip("\\")) < 1
-    assert len(row) == {"table": 4, "markdown": 3, "csv": 5, "latex": 3}[style]  # an interval is a word or two ends
+    assert len(row) == {"table": 4, "markdown": 3, "csv": 3, "latex": 3}[style]  # an interval is a word
 
 
 def test_a_caption_makes_a_table_with_a_label(folder: Path, tmp_path: Path) -> None:
@@ -80,13 +80,9 @@ def test_a_caption_makes_a_table_with_a_label(folder: Path, tmp_path: Path) -> N
     ("typed", "key", "kind"),
     [
         (["columns=accuracy,speed"], "columns", "unknown"),
-        (["figure=a.pdf", "panels=pairs,forest"], "panels", "unknown"),
         (["figure=a.jpg"], "figure", "unsupported"),
-        (["panels=pairs"], "panels", "no_effect"),
         (["caption=Results"], "caption", "no_effect"),
         (["label=tab:a", "format=latex"], "label", "no_effect"),
-        (["label=a}b", "caption=Results", "format=latex"], "label", "type"),
-        (["figure=a.pdf", "panels=labels"], "figure", "missing"),
     ],
 )
 def test_bad_options_of_tables_and_figures(
@@ -99,11 +95,10 @@ def test_bad_options_of_tables_and_figures(
     assert not list(folder.glob("a.*"))
 
 
-@pytest.mark.parametrize("option", ["figure=a.pdf", "label=a"])
-def test_a_figure_and_a_label_are_of_one_table(folder: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_figure_is_of_one_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for seed in range(3):
         make_run(folder, "model=cnn", seed=seed, rows=300)
-    assert main([str(folder), option, "format=latex", "caption=A"]) == 2
+    assert main([str(folder), "figure=a.pdf"]) == 2
     assert not capsys.readouterr().out
 
 

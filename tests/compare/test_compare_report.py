@@ -29,10 +29,9 @@ from sentattn.compare.report.charts import (
     curve_chart,
     learning_charts,
     log_ticks,
-    ticks_at,
 )
 from sentattn.compare.report.page import Part, Section, page, part
-from sentattn.compare.report.summaries import hop_curves
+from sentattn.compare.report.summaries import HOPS, curves
 from sentattn.console import Table
 from sentattn.prediction.prediction import Prediction
 from sentattn.rendering.html import empty_figure
@@ -179,7 +178,7 @@ def test_other_calls_write_no_report(tmp_path: Path) -> None:
 def test_a_report_that_is_no_page_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     make_run(tmp_path, "model=mean")
     assert main([str(tmp_path), f"report={tmp_path / name}"]) == 2
-    assert str((tmp_path / name).with_suffix(".html")) in capsys.readouterr().err
+    assert ".html" in capsys.readouterr().err
     assert not (tmp_path / name).exists()
 
 
@@ -236,7 +235,7 @@ def test_hops_of_two_groups_of_settings(tmp_path: Path) -> None:
         for hops in (1, 3):
             make_run(tmp_path, f"model/embedding={embedding}", f"model.attention.hops={hops}", accuracy=0.6 + hops / 10)
     ranked = compare(tmp_path).leaderboard
-    [chart] = curve_chart(hop_curves(ranked), "hops")
+    [chart] = curve_chart(curves(ranked, HOPS), "hops")
     accuracies = {hops: [s.metrics["accuracy"].value for s in ranked if f"hops={hops}" in s.name] for hops in (1, 3)}
     first, second = chart.figure.data
     assert tuple(first.x) == tuple(second.x) == (1, 3)
@@ -297,19 +296,6 @@ def test_ticks_of_a_log_range_are_few_and_round(low: float, high: float, expecte
     assert log_ticks(low, high) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([250, 4000, 1000], [250, 1000, 4000]),
-        ([900, 1000, 5000], [1000, 2000, 5000]),  # two labels would touch
-        ([2**n for n in range(8)], [1, 10, 100]),
-        ([7], [7]),
-    ],
-)
-def test_a_few_values_are_the_ticks_themselves(values: list[float], expected: list[float]) -> None:
-    assert ticks_at(values) == pytest.approx(expected)
-
-
 def test_texts_of_the_ticks_of_a_log_axis_differ(tmp_path: Path) -> None:
     for hops, total in ((1, 150), (2, 9000), (3, 40000)):
         make_run(tmp_path, "model=structured", f"model.attention.hops={hops}", parameters={"total": total})
@@ -323,16 +309,6 @@ def test_an_axis_of_accuracies_spans_five_points_at_least(low: float, high: floa
     assert start < low
     assert high + 0.001 < end
     assert end - start >= 0.05 - 1e-12
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(1e-3, 0.1)), min_size=1, max_size=10))
-def test_labels_of_different_heights_stay_between_two_ends(labels: list[tuple[float, float]]) -> None:
-    values, gaps = (np.array(column) for column in zip(*labels, strict=True))
-    found = apart(values, gaps, 0, 1)
-    order = np.argsort(values, kind="stable")
-    assert (np.diff(found[order]) >= (gaps[order][1:] + gaps[order][:-1]) / 2 - 1e-9).all()
-    assert (found - gaps / 2 >= -1e-9).all()
-    assert (found + gaps / 2 <= 1 + 1e-9).all()
 
 
 @given(st.lists(st.floats(0, 1), max_size=12), st.floats(1e-3, 0.3))

@@ -14,17 +14,18 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from sentattn.compare.report.summaries import (
     CONTRAST,
+    HOPS,
     MIN_ROWS,
     NEGATION,
+    TRAIN_SIZE,
     accuracy_on,
     by_length,
     by_value,
     class_values,
     confusion,
+    curves,
     disagreements,
     examples,
-    hop_curves,
-    label_curves,
     learning_curve,
     pareto,
     reliability,
@@ -93,9 +94,9 @@ def trained_with(*overrides: str, correct: Any = ((1, 0, 1, 1),), **result: Any)
 def test_settings_that_differ_in_hops_alone_are_a_curve() -> None:
     many, few, one = (trained_with("model=structured", f"model.attention.hops={n}") for n in (8, 2, 1))
     other = trained_with("model=structured", "model.attention.hops=4", "optimizer.lr=0.01")
-    [curve] = hop_curves([many, other, few, trained_with("model=mean"), one])
+    [curve] = curves([many, other, few, trained_with("model=mean"), one], HOPS)
     assert (curve.name, curve.x) == ("structured", [1, 2, 8])
-    assert hop_curves([few, other]) == []
+    assert curves([few, other], HOPS) == []
 
 
 def test_settings_that_differ_in_training_rows_alone_are_a_curve() -> None:
@@ -104,7 +105,7 @@ def test_settings_that_differ_in_training_rows_alone_are_a_curve() -> None:
 
     settings = [model("mean", "1000"), model("mean", "null", rows=22500), model("cnn", "null"), model("cnn", "50")]
     settings += [model("mean", "100"), model("mean", "500", "optimizer.lr=0.01"), model("mean", "null", "seed=1")]
-    [curve] = label_curves(settings)
+    [curve] = curves(settings, TRAIN_SIZE)
     assert (curve.name, curve.x) == ("mean", [100, 1000, 22500])
 
 
@@ -117,7 +118,7 @@ def test_of_several_draws_the_means_over_seeds_are_the_repeats() -> None:
     ]
     seeds = (random.random((3, 400)) < 0.8).astype(int)
     large = trained_with("model=mean", "data.train_size=200", correct=seeds)
-    [curve] = label_curves([*settings, large])
+    [curve] = curves([*settings, large], TRAIN_SIZE)
     means = [draw.mean() for draw in draws]
     rows = np.concatenate([np.mean([draw.mean(axis=0) for draw in draws], axis=0), [1, 1, 0, 0]])
     of_rows = stats.t.ppf(0.975, 403 - 2) * (rows.var(ddof=1) / 402) ** 0.5
@@ -128,7 +129,7 @@ def test_of_several_draws_the_means_over_seeds_are_the_repeats() -> None:
     assert value == pytest.approx(np.mean(means))
     assert interval == pytest.approx((centre - half, centre + half), rel=2e-4)
     assert (other, of_seeds) == (pytest.approx(seeds.mean()), large.interval())
-    [two] = label_curves([*settings[:2], large])
+    [two] = curves([*settings[:2], large], TRAIN_SIZE)
     assert two.accuracies[0][1] is None
 
 

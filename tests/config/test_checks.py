@@ -115,7 +115,6 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "-cn mine": ("cn", "unknown", "from=FILE"),
     "-cp ../conf": ("cp", "unknown", "--config-dir FOLDER"),
     "--resolve": ("resolve", "unknown", "--cfg job"),
-    "--package model": ("package", "unknown", "--cfg job"),
     "--cfg hydra": ("cfg", "unknown", "--cfg job"),
     "structured": ("structured", "missing", "Did you mean model=structured?"),
     "model": ("model", "missing"),

@@ -183,9 +183,7 @@ def test_a_folder_that_is_no_run(tmp_path: Path, key: str) -> None:
 @pytest.mark.parametrize(
     ("name", "kind"), [("nowhere", "not_found"), ("run (1)", "missing"), ("empty", "not_found"), ("file", "not_found")]
 )
-def test_a_start_from_no_finished_run_is_refused(
-    name: str, kind: str, saved: Path, tmp_path: Path
-) -> None:
+def test_a_start_from_no_finished_run_is_refused(name: str, kind: str, saved: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
     assert kinds([f"init_from={tmp_path / name}"], read_request) == [("init_from", kind)]

@@ -142,7 +142,7 @@ def test_unwritable_output_folder_is_refused_before_reading(tmp_path: Path) -> N
         (["model.attention.hops=9000000000000000000"], ("model.attention.hops", "range")),
         (["trainer.accelerator=tpu"], ("trainer", "invalid")),
         (["objective.metric=val/quadratic_kappa"], ("objective.metric", "conflict")),
-        (WITHOUT_MOMENTUM, ("optimizer", "invalid")),
+        (WITHOUT_MOMENTUM, ("optimizer", "conflict")),
     ],
 )
 def test_faulty_settings_leave_no_run(tmp_path: Path, words: list[str], fault: tuple[str, str]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise, product
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -174,26 +174,16 @@ def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
         rows = []
         for i in known:
             name, cost = settings[i].name, f"{costs[i]:,.4g}"
-            add_accuracies(
-                figure,
-                i,
-                name,
-                [(cost, costs[i])],
-                [accuracies[i]],
-                size=11,
-                mode="markers+text",
-                text=[str(i + 1) * (i < MAX_DRAWN)],
-                textposition=("middle right", "middle left")[i % 2],
-                marker_symbol="circle" if i in front else "circle-open",
-            )
+            look = {"mode": "markers+text", "marker_symbol": "circle" if i in front else "circle-open"}
+            look |= {"text": [str(i + 1) * (i < MAX_DRAWN)], "textposition": f"middle {('right', 'left')[i % 2]}"}
+            add_accuracies(figure, i, name, [(cost, costs[i])], [accuracies[i]], size=11, **look)
             rows.append([str(i + 1), name, cost, *in_percent(accuracies[i]), "yes" * (i in front)])
         low, high = min(costs[i] for i in known), max(costs[i] for i in known)
         figure.update_xaxes(exponentformat="SI", nticks=5)
         if 0 < 4 * low <= high:
             ticks = log_ticks(low, high)  # plotly's own repeat their texts: 5, 10, 2, 5, 100
-            texts = [f"{tick:g}" if tick < 1000 else format_count(tick) for tick in ticks]
             figure.update_xaxes(type="log", range=[math.log10(low) - 0.15, math.log10(high) + 0.15])
-            figure.update_xaxes(tickvals=ticks, ticktext=texts, tickangle=0)
+            figure.update_xaxes(tickvals=ticks, ticktext=list(map(format_count, ticks)), tickangle=0)
         figure.update_yaxes(tickformat=".1~%", range=accuracy_range([accuracies[i] for i in known]))
         heading = ["", "settings", title, "accuracy", "95% interval", "on the front"]
         charts.append(Chart(title, figure, Table(heading, rows)))
@@ -208,13 +198,6 @@ def log_ticks(low: float, high: float) -> list[float]:
         for ticks in (tens, np.outer(tens, (1, 2, 5)).ravel())
     )
     return coarse[:: math.ceil(len(coarse) / MAX_LOG_TICKS)] if len(coarse) > 2 else fine or [low, high]
-
-
-def ticks_at(values: Iterable[float]) -> list[float]:
-    """Returns values as ticks of a log axis if they are few and apart, else round numbers."""
-    ticks = sorted(set(values))
-    is_apart = all(large > 1.5 * small for small, large in pairwise(ticks))
-    return ticks if is_apart and len(ticks) <= MAX_LOG_TICKS else log_ticks(ticks[0], ticks[-1])
 
 
 def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
@@ -257,19 +240,14 @@ def _label_ends(figure: go.Figure, ends: Mapping[int, Sequence[float]]) -> None:
         figure.add_annotation(x=1, xref="x domain", y=y, text=str(rank + 1), showarrow=False, xanchor="left", font=font)
 
 
-def apart(values: ArrayLike, gaps: ArrayLike, low: float = -math.inf, high: float = math.inf) -> Floats:
-    """Returns positions in the order of the values, within two ends, with the least sum of squared shifts.
-
-    Neighbours are at least the mean of their gaps apart.
-    """
+def apart(values: ArrayLike, gap: float) -> Floats:
+    """Returns positions in the order of the values and at least a gap apart, with the least sum of squared shifts."""
     from scipy.optimize import isotonic_regression
 
     order = np.argsort(values, kind="stable")
-    gaps_by_value = np.broadcast_to(gaps, order.shape)[order]
-    steps = np.cumsum(gaps_by_value) - gaps_by_value / 2
+    steps = gap * np.arange(len(order))
     positions = np.empty(len(order))
-    starts = isotonic_regression(np.asarray(values)[order] - steps).x
-    positions[order] = np.clip(starts, low, high - gaps_by_value.sum()) + steps
+    positions[order] = isotonic_regression(np.asarray(values)[order] - steps).x + steps
     return positions
 
 
@@ -280,13 +258,13 @@ def curve_chart(curves: Sequence[Curve], title: str, *, is_log: bool = False) ->
     drawn, rows = curves[:MAX_DRAWN], []
     figure = empty_figure(340, xaxis_title=title, yaxis_title="accuracy", showlegend=True)
     for number, curve in enumerate(curves):
-        texts = [f"{x:,}" for x in curve.x]
-        rows += [[curve.name, x, *in_percent(accuracy)] for x, accuracy in zip(texts, curve.accuracies, strict=True)]
+        points = zip(curve.x, curve.accuracies, strict=True)
+        rows += [[curve.name, f"{x:,}", *in_percent(accuracy)] for x, accuracy in points]
         if number < MAX_DRAWN:
-            places = list(zip([f"{text} {title}" for text in texts], curve.x, strict=True))
+            places = [(f"{x:,} {title}", x) for x in curve.x]
             add_accuracies(figure, number, curve.name, places, curve.accuracies, name=_cut(curve.name))
-    numbers = {x for curve in drawn for x in curve.x}
-    ticks = ticks_at(numbers) if is_log else sorted(numbers)
+    numbers = sorted({x for curve in drawn for x in curve.x})
+    ticks = log_ticks(numbers[0], numbers[-1]) if is_log else numbers
     figure.update_xaxes(type="log" if is_log else None, tickvals=ticks, ticktext=list(map(format_count, ticks)))
     figure.update_yaxes(tickformat=".1~%", range=accuracy_range([a for curve in drawn for a in curve.accuracies]))
     return [Chart("", figure, Table(["settings", title, "accuracy", "95% interval"], rows))]
@@ -294,27 +272,23 @@ def curve_chart(curves: Sequence[Curve], title: str, *, is_log: bool = False) ->
 
 def confusion_charts(settings: Sequence[Setting], names: Sequence[str]) -> list[Chart]:
     """The confusion matrix of each setting: shares of each true class."""
-    charts, classes = [], len(names)
+    charts, classes, places = [], len(names), list(range(len(names)))
+    look = {"zmin": 0, "zmax": 1, "colorscale": SHADES, "showscale": False, "xgap": 2, "ygap": 2}
     for rank, setting in enumerate(settings[:MAX_DRAWN]):
         counts_CC = confusion(setting)
         shares_CC = counts_CC / np.maximum(1, counts_CC.sum(axis=1, keepdims=True))
         figure = empty_figure(230 + 22 * min(classes, MAX_CLASSES), top=12)
         figure.add_heatmap(
             z=shares_CC,
-            x=list(range(classes)),
-            y=list(range(classes)),
-            zmin=0,
-            zmax=1,
-            colorscale=SHADES,
-            showscale=False,
-            xgap=2,
-            ygap=2,
+            x=places,
+            y=places,
             customdata=counts_CC,
             texttemplate="%{z:.1%}" if classes <= MAX_CLASSES else None,
             hovertemplate="true %{y}, predicted %{x}<br>%{z:.1%} (%{customdata:,.0f} rows)<extra></extra>",
+            **look,
         )
         labels = [_cut(name) for name in names]
-        ticks = {"tickvals": list(range(classes)), "ticktext": labels, "automargin": True, "showgrid": False}
+        ticks = {"tickvals": places, "ticktext": labels, "automargin": True, "showgrid": False}
         figure.update_xaxes(title="predicted", **ticks)
         figure.update_yaxes(title="true", autorange="reversed", **ticks)
         columns = class_values(counts_CC)

@@ -16,15 +16,16 @@ from sentattn.compare.report import charts
 from sentattn.compare.report.charts import MAX_DRAWN, Chart
 from sentattn.compare.report.summaries import (
     CONTRAST,
+    HOPS,
     NEGATION,
+    TRAIN_SIZE,
     Example,
     by_length,
     by_value,
     class_names,
+    curves,
     disagreements,
     examples,
-    hop_curves,
-    label_curves,
     worst_errors,
 )
 from sentattn.compare.runs import Setting
@@ -100,7 +101,7 @@ def part(comparison: Comparison) -> Part:
         for chart in charts.slice_chart(title, of_title, ranked, is_ordered=is_ordered)
     ]
     confusions = charts.confusion_charts(ranked, names)
-    by_rows = charts.curve_chart(label_curves(ranked), "training rows", is_log=True)
+    by_rows = charts.curve_chart(curves(ranked, TRAIN_SIZE), "training rows", is_log=True)
     shares = "Shares of the rows of each true class."
     sections = [
         _metrics(first) if is_run else _leaderboard(comparison),
@@ -110,7 +111,7 @@ def part(comparison: Comparison) -> Part:
         *_with_charts(
             Section("Accuracy by kind of text", slice_charts, note=SLICE_NOTE),
             Section("Reliability", charts.reliability_chart(ranked), note=RELIABILITY_NOTE),
-            Section("Hops", charts.curve_chart(hop_curves(ranked), "hops"), has_key=False),
+            Section("Hops", charts.curve_chart(curves(ranked, HOPS), "hops"), has_key=False),
             Section("Learning curves", charts.learning_charts(ranked)),
             Section("Confusion matrix" if is_single else "Confusion matrices", confusions, note=shares, has_key=False),
         ),

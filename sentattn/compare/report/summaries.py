@@ -102,21 +102,14 @@ def learning_curve(folder: Path) -> list[dict[str, float]]:
     return []
 
 
-def hop_curves(settings: Sequence[Setting]) -> list[Curve]:
-    """Returns the curves of settings that differ in their number of hops alone."""
-    return _curves(settings, [HOPS])
-
-
-def label_curves(settings: Sequence[Setting]) -> list[Curve]:
-    """Returns the curves of settings that differ in their number of training rows alone, or in the draw of these."""
-    return _curves(settings, [TRAIN_SIZE, TRAIN_SEED], default="rows.train")
-
-
-def _curves(settings: Sequence[Setting], keys: Sequence[str], default: str = "") -> list[Curve]:
-    """Returns the curves of settings that differ in some keys alone, by the first; its default is in the results."""
+def curves(settings: Sequence[Setting], key: str) -> list[Curve]:
+    """Returns the curves of settings that differ in a number alone, or in the draw of their training rows."""
+    keys = (key, TRAIN_SEED)
     families: dict[str, dict[int, list[Setting]]] = defaultdict(lambda: defaultdict(list))
     for setting in settings:
-        x = get_path(setting.settings, keys[0]) or (default and get_path(setting.runs[0].result, default))
+        x = get_path(setting.settings, key)
+        if x is None and key == TRAIN_SIZE:  # all rows
+            x = get_path(setting.runs[0].result, "rows.train")
         if isinstance(x, int):
             families[repr(sorted(rest(setting.settings, keys).items()))][x].append(setting)
     several = [sorted(family.items()) for family in families.values() if len(family) > 1]
@@ -128,12 +121,8 @@ def _curves(settings: Sequence[Setting], keys: Sequence[str], default: str = "")
 
 
 def _accuracy_over(draws: Sequence[Setting]) -> tuple[float, tuple[float, float] | None]:
-    """Returns the accuracy over draws of the training rows with its 95% interval, None with too few of them.
-
-    The trainings on a draw have its rows in common, so the mean over their seeds is one value. Of one draw, the seeds
-    are the repeats.
-    """
-    if len(draws) == 1:
+    """Returns the accuracy over draws of the training rows, each the mean over its seeds, with its 95% interval."""
+    if len(draws) == 1:  # whose seeds are the repeats
         return draws[0].metrics["accuracy"].value, draws[0].interval()
     correct_DN = np.stack([draw.correct.mean(axis=0) for draw in draws])
     estimate = statistics.accuracy(correct_DN, draws[0].rows.group_N)
