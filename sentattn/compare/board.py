@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,9 @@ from sentattn.compare.comparison import Comparison, require_same_rows
 from sentattn.compare.leaderboard import IN_TERMINAL, board_lines, cells, heading, message_lines, values, verdict_rows
 from sentattn.console import Format, latex_float
 from sentattn.errors import require_packages
-from sentattn.rendering import PAGES, require_format
+from sentattn.rendering import PAGES, PICTURES, require_format
 from sentattn.rendering.html import safe
+from sentattn.run import replacing, writing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,10 +81,13 @@ class Leaderboard:
             UserError: If the file has another format or cannot be written, there is nothing to draw, or the runs have
                 different rows.
         """
-        from sentattn.compare.figure import write_figure
+        from sentattn.compare.figure import DPI, draw
+        from sentattn.rendering.png import to_bytes
 
-        require_same_rows("figure", path := Path(path), self.comparisons)
-        write_figure(self.comparisons[0], path)
+        require_format(path := Path(path), "figure", PICTURES)
+        require_same_rows("figure", path, self.comparisons)
+        with writing(path, "figure"), replacing(path) as temporary:
+            temporary.write_bytes(to_bytes(partial(draw, self.comparisons[0]), path.suffix.lower()[1:], DPI))
         return path
 
     def tables(

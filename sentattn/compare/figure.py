@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +15,7 @@ from sentattn.compare.report.summaries import TRAIN_SIZE, Curve, curves
 from sentattn.console import format_count
 from sentattn.errors import Fault, RunError
 from sentattn.prediction.prediction import visible
-from sentattn.rendering import PICTURES, require_format
-from sentattn.rendering.png import POINTS, families, to_bytes
-from sentattn.run import replacing, writing
+from sentattn.rendering.png import POINTS, families
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,17 +33,6 @@ VERDICTS: dict[str, dict[str, Any]] = {
 }
 MARKERS, STYLES = "os^DvXP*", ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 POINT: dict[str, Any] = {"color": "black", "markerfacecoloralt": "white", "markersize": 4, "linewidth": 0.8}
-
-
-def write_figure(comparison: Comparison, path: Path) -> None:
-    """Writes the figure of a comparison as PDF, SVG or PNG, by the ending of the file.
-
-    Raises:
-        UserError: If the file cannot be written, or there is nothing to draw.
-    """
-    require_format(path, "figure", PICTURES)
-    with writing(path, "figure"), replacing(path) as temporary:
-        temporary.write_bytes(to_bytes(partial(draw, comparison), path.suffix.lower()[1:], DPI))
 
 
 def draw(comparison: Comparison) -> Figure:

@@ -251,11 +251,8 @@ def _build_module(settings: Settings, data: TextData, *, is_new: bool) -> LitCla
         model.compile(dynamic=True)  # batches differ in length: compiled once for all of them
     module = build_lit(settings, model, class_counts=data.class_counts, ordered=data.ordered)
     loss = module.loss
-    if (
-        settings.init_from is None
-        and module.model.embedding.fingerprint is None
-        and (settings.model["embedding"].get("frozen") and settings.data.get("vectors") is None)
-    ):
+    has_vectors = settings.init_from or settings.data.get("vectors") or module.model.embedding.fingerprint
+    if settings.model["embedding"].get("frozen") and not has_vectors:
         print("model.embedding.frozen=true without data.vectors: the words keep the random vectors they start with.")
     if loss.class_weights:
         print(f"Class weights: {', '.join(f'{name} {weight:.4g}' for name, weight in loss.class_weights.items())}.")

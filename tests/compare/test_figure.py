@@ -17,8 +17,9 @@ from refusals import refused
 from run_folders import compare, make_run
 
 from sentattn.compare.__main__ import main
+from sentattn.compare.board import Leaderboard
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.figure import VERDICTS, WIDTH, draw, write_figure
+from sentattn.compare.figure import VERDICTS, WIDTH, draw
 from sentattn.rendering.png import to_bytes
 
 
@@ -146,7 +147,7 @@ def test_the_ending_decides(folder: Path, tmp_path: Path, name: str, start: byte
     ("name", "kind"), [("f.jpg", "unsupported"), ("f", "unsupported"), ("none/f.pdf", "unwritable")]
 )
 def test_a_file_that_cannot_be(comparison: Comparison, tmp_path: Path, name: str, kind: str) -> None:
-    assert refused(lambda: write_figure(comparison, tmp_path / name)) == [("figure", kind)]
+    assert refused(lambda: Leaderboard([comparison]).figure(tmp_path / name)) == [("figure", kind)]
     assert list(tmp_path.iterdir()) == []
 
 
