@@ -174,7 +174,7 @@ def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
         rows = []
         for i in known:
             name, cost = settings[i].name, f"{costs[i]:,.4g}"
-            look = {"mode": "markers+text", "marker_symbol": "circle" if i in front else "circle-open"}
+            look: Json = {"mode": "markers+text", "marker_symbol": "circle" if i in front else "circle-open"}
             look |= {"text": [str(i + 1) * (i < MAX_DRAWN)], "textposition": f"middle {('right', 'left')[i % 2]}"}
             add_accuracies(figure, i, name, [(cost, costs[i])], [accuracies[i]], size=11, **look)
             rows.append([str(i + 1), name, cost, *in_percent(accuracies[i]), "yes" * (i in front)])
