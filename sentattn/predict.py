@@ -9,8 +9,8 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
               list or a pattern; `-` reads lines of text from the standard input
   column      the table's column of texts, or several, which are joined, as column=[title,body]; default those of the
               table that the run was trained on, or `text`
-  header      header=false: a CSV without a header, whose columns are numbers, as column=2; by default, whether that of
-              the run's table has one
+  header      header=false: a CSV without a header, whose columns are numbers, as column=2; default as in the run's
+              table
   encoding    encoding of the input, such as latin-1; default utf-8
   output      file for the predictions: .jsonl (with attention), .csv or .tsv. It has all columns and all rows of the
               input in their order, then label, probability_CLASS, unknown_words and error; where the input has such a
@@ -38,6 +38,7 @@ Examples:
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
 import re
@@ -53,7 +54,8 @@ from typing import Any, NamedTuple
 from sentattn.config import command_line, types
 from sentattn.console import Progress
 from sentattn.data.readers import tables
-from sentattn.data.readers.tables import DEFAULT, Options, as_columns
+from sentattn.data.readers.archives import reading
+from sentattn.data.readers.tables import JSON, Options, as_columns
 from sentattn.errors import DataError, Fault, RunError, SettingError
 from sentattn.prediction.frames import free_name, prediction_columns
 from sentattn.prediction.prediction import NO_TEXT, Prediction
@@ -76,11 +78,14 @@ KEYS = {
 MAX_PLOTTED, MAX_PLOTTED_WITH_PAIRS = 50, 10
 MAX_PLACES = 5
 COLUMN, STDIN, TEXT = "text", "-", ".txt"
-JSON = (".jsonl", ".ndjson", ".json")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 OUTPUTS = (".jsonl", *DELIMITERS)
+OPTIONS = Options(keep_others=True)
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
-HINT = "Name the column of texts with column=NAME; header=false numbers those of a CSV without a header from 1."
+HINT = (
+    "Name the column of texts with column=NAME; header=true reads names from the first line of a CSV, header=false "
+    "numbers its columns from 1."
+)
 
 
 class Row(NamedTuple):
@@ -140,7 +145,7 @@ def main(arguments: list[str]) -> None:
     """Runs the command."""
     arguments = command_line.run_first(arguments, KEYS)
     settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
-    options = _check(settings)
+    _check(settings)
 
     from sentattn.prediction.model import load
 
@@ -150,8 +155,8 @@ def main(arguments: list[str]) -> None:
     source = settings.get("input", "")
     trained = run.settings.get("data", {})
     column = types.parse_names(settings.get("column", "")) or trained.get("text") or COLUMN
-    if "header" not in settings and all(map(tables.COLUMN_NUMBER.fullmatch, as_columns(column))):
-        options = options._replace(header=trained.get("header", True))
+    header = settings.get("header", trained.get("header", True))
+    options = OPTIONS._replace(header=header, encoding=settings.get("encoding", tables.UTF8))
     text = settings.get("text", "")
     rows = read_rows(source, column=column, options=options) if source else iter([Row("text", {COLUMN: text}, text)])
     columns = column_names(source, column=column, options=options) if source else [COLUMN]
@@ -180,12 +185,8 @@ def main(arguments: list[str]) -> None:
         print(f"picture in {settings['plot']}", *filter(None, [note]), sep="; ", file=sys.stderr)
 
 
-def _check(settings: Mapping[str, Any]) -> Options:
-    """Checks which settings go together, before anything is loaded; raises a `SettingError` with all faults.
-
-    Returns:
-        How the input is read.
-    """
+def _check(settings: Mapping[str, Any]) -> None:
+    """Checks which settings go together, before anything is loaded; raises a `SettingError` with all faults."""
     typed = {key: f"{key}={types.as_typed(value)}" for key, value in settings.items()}
     is_input, is_text = "input" in settings, bool(settings.get("text", "").strip())
     is_table = is_input and not is_lines(settings["input"])
@@ -207,15 +208,12 @@ def _check(settings: Mapping[str, Any]) -> Options:
         for key, kind, is_wrong, message in checks
         if is_wrong and (key in settings or kind == "missing")
     ]
-    options = Options(settings.get("header", True), settings.get("encoding", tables.UTF8), "encoding")
-    faults += tables.option_faults(options, [types.parse_names(settings["input"])] if is_table else [])
     if faults:
         raise SettingError(*faults)
     if "plot" in settings:
         from sentattn.rendering import require_format
 
         require_format(Path(settings["plot"]))
-    return options
 
 
 def _shows_pairs(settings: Mapping[str, Any]) -> bool:
@@ -248,7 +246,7 @@ def is_lines(source: str) -> bool:
     return source == STDIN or Path(source).suffix == TEXT
 
 
-def read_rows(source: str, *, column: str | Sequence[str] = COLUMN, options: Options = DEFAULT) -> Iterator[Row]:
+def read_rows(source: str, *, column: str | Sequence[str] = COLUMN, options: Options = OPTIONS) -> Iterator[Row]:
     """Yields the rows of a file in its order, those without a text too.
 
     A `.txt` file and the standard input (`-`) hold one text a line; tables (CSV, TSV, JSON, parquet) have a
@@ -261,24 +259,19 @@ def read_rows(source: str, *, column: str | Sequence[str] = COLUMN, options: Opt
     """
     if not is_lines(source):
         columns, paths = as_columns(column), tables.table_paths(types.parse_names(source), "input")
-        tables.require_alike(paths, columns, HINT, options)
-        for path in paths:
+        for path, record in tables.all_records(paths, columns, HINT, options):
             place = f"{path.name}, " if len(paths) > 1 else ""
-            for record in tables.records(path, columns, HINT, options._replace(keep_others=True)):
-                values = {str(_writable(name)): _writable(value) for name, value in record.values.items()}
-                yield Row(f"{place}{record.where}", values, tables.text_of(record, columns, path))
+            values = {str(_writable(name)): _writable(value) for name, value in record.values.items()}
+            yield Row(f"{place}{record.where}", values, tables.text_of(record, columns, path))
         return
     path = Path(source)
     if source != STDIN:
         tables.require_table(path, "input", also=(TEXT,))
-    try:
-        with nullcontext(sys.stdin.buffer) if source == STDIN else path.open("rb") as stream:
-            lines = tables.text_lines(stream, "standard input" if source == STDIN else source, options)
-            for number, line in enumerate(lines, start=1):
-                text = line.rstrip("\r\n")
-                yield Row(f"line {number}", {COLUMN: text}, text)
-    except OSError as error:
-        raise DataError(Fault("input", "unreadable", f"input={source} cannot be read: {error.strerror}.")) from error
+    with reading(path, "input"), nullcontext(sys.stdin.buffer) if source == STDIN else path.open("rb") as stream:
+        lines = tables.text_lines(stream, "standard input" if source == STDIN else source, options)
+        for number, line in enumerate(lines, start=1):
+            text = line.rstrip("\r\n")
+            yield Row(f"line {number}", {COLUMN: text}, text)
 
 
 def _writable(value: object) -> object:
@@ -292,14 +285,16 @@ def _writable(value: object) -> object:
     return [_writable(inner) for inner in value] if isinstance(value, list) else value
 
 
-def column_names(source: str, *, column: str | Sequence[str] = COLUMN, options: Options = DEFAULT) -> list[str]:
-    """Returns the columns of the input in their order: those of any row, since objects of JSON lines may differ."""
+def column_names(source: str, *, column: str | Sequence[str] = COLUMN, options: Options = OPTIONS) -> list[str]:
+    """Returns the columns of the input in their order: those of any file, and of any object of JSON."""
     if is_lines(source):
         return [COLUMN]
-    rows = read_rows(source, column=column, options=options)
-    if not any(ending in source for ending in JSON):
-        return list(next((row.values for row in rows), as_columns(column)))
-    return list(dict.fromkeys(name for row in rows for name in row.values))
+    names: dict[str, None] = {}
+    for path in tables.table_paths(types.parse_names(source), "input"):
+        rows = read_rows(str(path), column=column, options=options)
+        for row in rows if {*JSON} & {*path.suffixes} else itertools.islice(rows, 1):
+            names |= dict.fromkeys(row.values)
+    return list(names)
 
 
 def predict_rows(rows: Iterable[Row], predict: Callable[[Iterator[str]], Iterator[Prediction]]) -> Iterator[Row]:

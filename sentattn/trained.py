@@ -44,8 +44,7 @@ class TrainedRun(LoadedRun):
         settings = override(self.settings, overrides, only=["data"], trust=self.trust)
         data, trained = settings["data"], self.settings["data"]
         typed = [word.partition("=")[0] for word in overrides]
-        # Rows of the same kind have the columns of the run's rows, save for those that are typed.
-        for key in ("text", "label") if {"data.text", "data.label"} <= {*typed} else ("text", "label", "header"):
+        for key in ("text", "label", "header"):  # as in the run's rows of the same kind, save for those that are typed
             if data["_target_"] == trained["_target_"] and key in trained and f"data.{key}" not in typed:
                 data[key] = trained[key]
         tables.check(data, split=split)

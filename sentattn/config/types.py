@@ -7,7 +7,6 @@ finite.
 
 from __future__ import annotations
 
-import csv
 import functools
 import inspect
 import json
@@ -172,11 +171,9 @@ def parse(text: str) -> bool | float | str | None:
 
 
 def parse_names(text: str) -> str | list[str]:
-    """Returns the names of a list such as `[title,body]`, quoted as in CSV, or a single name, in brackets or not."""
-    if not (text.startswith("[") and text.endswith("]")):
-        return text
-    rows = csv.reader(text[1:-1].splitlines(keepends=True), skipinitialspace=True)
-    names = [name.strip() for row in rows for name in row]
+    """Returns the names of a list such as `[title,body]`, or a single name, in brackets or not."""
+    is_list = text.startswith("[") and text.endswith("]")
+    names = [name.strip() for name in text[1:-1].split(",")] if is_list else [text]
     return names[0] if len(names) == 1 else names
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -29,7 +30,7 @@ from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError, UserError, first_line
 from sentattn.models.classifier import TextClassifier
-from sentattn.prediction.frames import prediction_columns, read_texts, with_columns
+from sentattn.prediction.frames import prediction_columns, read_texts
 from sentattn.prediction.prediction import NGram, Prediction, Predictions, TokenWeights
 from sentattn.run import MODEL, WEIGHTS, Run
 
@@ -199,9 +200,9 @@ class LoadedRun(Run):
         In a notebook, a list of predictions is shown as shaded texts.
 
         Args:
-            texts: One text, a list or series of texts, or a data frame (of pandas, polars or pyarrow, a data set of
-                Hugging Face, a dictionary of columns) with a column of texts. A missing value, a number and a text
-                without a word have an empty prediction, whose label is None.
+            texts: One text, a list or series of texts, or a data frame of pandas or dictionary of columns, with a
+                column of texts. A missing value, a number and a text without a word have an empty prediction, whose
+                label is None. Frames of polars and pyarrow and data sets of Hugging Face become frames of pandas.
             text: The data frame's column of texts, or several, which are joined; None for those of the table that the
                 run was trained on, or `text`.
             batch_size: Texts in a batch.
@@ -217,19 +218,16 @@ class LoadedRun(Run):
             SettingError: If `text` is set and `texts` has no columns, or `pairs` and it has.
             RunError: If the run has no model.
         """
-        values, columns = self._texts(texts, text)
-        if columns is None:
+        values, frame = self._texts(texts, text)
+        if frame is None:
             return self.classifier.predict(values, batch_size=batch_size, pairs=pairs)
         if pairs:
             message = "pairs=True has no effect on a data frame, which has no place for them: predict its column."
             raise SettingError(Fault("pairs", "no_effect", message))
-        labels = self.classifier.labels
-        rows = [
-            [prediction.label, *map(prediction.probabilities.get, labels)]
-            for prediction in self.classifier.stream(as_texts(values), batch_size=batch_size)
-        ]
-        added = prediction_columns(labels, columns)
-        return with_columns(texts, {name: [row[i] for row in rows] for i, name in enumerate(added)})
+        labels, stream = self.classifier.labels, self.classifier.stream(as_texts(values), batch_size=batch_size)
+        rows = [[one.label, *(one.probabilities.get(label, math.nan) for label in labels)] for one in stream]
+        columns = {name: [row[i] for row in rows] for i, name in enumerate(prediction_columns(labels, frame))}
+        return {**frame, **columns} if isinstance(frame, Mapping) else frame.assign(**columns)
 
     def attention(
         self, texts: Any, *, text: str | Sequence[str] | None = None, batch_size: int = 64
@@ -238,8 +236,8 @@ class LoadedRun(Run):
         values, _ = self._texts(texts, text)
         return self.classifier.attention(values, batch_size=batch_size)
 
-    def _texts(self, source: Any, text: str | Sequence[str] | None) -> tuple[Iterable[object], list[str] | None]:
-        """Returns the texts of a source, and its columns if it is a data frame."""
+    def _texts(self, source: Any, text: str | Sequence[str] | None) -> tuple[Iterable[object], Any]:
+        """Returns the texts of a source, and the data frame, if it is one."""
         return read_texts(source, text=text, default=self.settings.get("data", {}).get("text") or "text")
 
     def explain(self, text: str) -> Prediction:
@@ -314,11 +312,7 @@ def require_encoder(model: TextClassifier, config: Json, folder: Path) -> None:
 
 
 def as_texts(values: Iterable[object]) -> Iterator[str]:
-    """Yields the values that are texts, and for a number or a missing value an empty text.
-
-    Raises:
-        DataError: If a value is a collection, such as a list, a dictionary or bytes.
-    """
+    """Yields texts, "" for a number or a missing value; refuses a collection, such as a list or bytes."""
     for number, value in enumerate(values, start=1):
         if isinstance(value, Sized) and not isinstance(value, str):
             raise DataError(Fault("text", "type", f"Text {number} is no text: {reprlib.repr(value)}."))

@@ -128,10 +128,8 @@ class TableSource(Source):
     def _records(self, split: str) -> Iterator[tuple[Path, Record, str]]:
         """Yields the records of a split, each with its file and the name of its class."""
         columns = [*self._text, self._label, *([] if self._group is None else [self._group])]
-        tables.require_alike(self._files[split], columns, tables.COLUMNS_HINT, self._options)
-        for path in self._files[split]:
-            for record in tables.records(path, columns, tables.COLUMNS_HINT, self._options):
-                yield path, record, name_of(record, "label", self._label, path)
+        for path, record in tables.all_records(self._files[split], columns, tables.COLUMNS_HINT, self._options):
+            yield path, record, name_of(record, "label", self._label, path)
 
 
 def name_of(record: Record, setting: str, column: str, path: Path, *, optional: bool = False) -> str:
@@ -234,7 +232,8 @@ class Table(RecordData):
         **settings: Any,
     ) -> None:
         super().__init__(name=name, **settings)
-        self.choice |= {"text": text, "label": label, "header": header, "encoding": encoding}
+        self.choice |= {"text": text, "label": label}
+        self.options = tables.Options(header, encoding)
         self.files = {split: file for split, file in (("train", train), ("val", val), ("test", test)) if file}
         if faults := tables.setting_faults({**self.choice, **self.files}):
             raise SettingError(*faults)
@@ -243,7 +242,7 @@ class Table(RecordData):
     def source(self, progress: Progress) -> Source:
         """Returns the rows of the files; only the evaluated split after `test_only`."""
         columns = {key: self.choice[key] for key in ("text", "label")}
-        arguments = {**columns, "options": tables.options_of(self.choice), "progress": progress}
+        arguments = {**columns, "options": self.options, "progress": progress}
         if self._evaluated and (file := self.files.get(self._evaluated[0])):
             split, labels, ordered = self._evaluated
             return TableSource({split: file}, **arguments, classes=labels, ordered=ordered)

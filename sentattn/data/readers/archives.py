@@ -17,7 +17,7 @@ from typing import IO, Any, Literal, NamedTuple, cast
 
 from sentattn.errors import DataError, Fault, suggestion
 
-DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError)
+DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, UnicodeError, OSError)
 ZIP, GZIP = (b"PK\x03\x04", b"PK\x05\x06"), b"\x1f\x8b"
 
 

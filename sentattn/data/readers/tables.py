@@ -14,7 +14,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from encodings.aliases import aliases
 from functools import partial
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
 
 from sentattn.config.types import Json, Node, as_typed
-from sentattn.data.readers.archives import COMPRESSIONS, existing, neighbour, reading
+from sentattn.data.readers.archives import COMPRESSIONS, existing, reading
 from sentattn.errors import DataError, Fault, suggestion
 
 MAX_CHARACTERS = 1 << 24
@@ -38,13 +38,15 @@ QUOTES = (
     'in "He said ""good""".'
 )
 JSON_FORMS = "a file of JSON holds an object on each line, or one array of objects"
+ENCODINGS = (
+    "save the file as UTF-8 (in a spreadsheet: CSV UTF-8), or type its encoding, such as data.encoding=latin-1 (in "
+    "predict, encoding=latin-1)"
+)
 TARGET = "sentattn.data.datasets.table.Table"
 SPLITS = ("train", "val", "test")
 NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?")
 """A number as a label; 007 and 1e3 are words."""
-COLUMN_NUMBER = re.compile(r"[1-9][0-9]*")
 MIDNIGHT = " 00:00:00"
-DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d.*)?")
 STEP = re.compile(rf"({NUMBER.pattern})\s+\w+")
 """A step of a scale with its unit, such as `5 stars`."""
 MISSING = frozenset({"", "nan", "NaN", "NAN", "None", "null", "NULL", "<NA>"})
@@ -55,7 +57,7 @@ FEW_CLASSES = 20
 """More classes than this need two rows each, on average."""
 COLUMNS_HINT = (
     "Name its columns with data.text=COLUMN data.label=COLUMN, and data.group=COLUMN if there is one; "
-    "data.header=false numbers those of a CSV without a header from 1."
+    "data.header=true reads names from the first line of a CSV, data.header=false numbers its columns from 1."
 )
 UTF8 = "utf-8"
 
@@ -78,13 +80,11 @@ class Options(NamedTuple):
     Attributes:
         header: Whether a CSV or TSV begins with the names of its columns, which otherwise are numbers from 1.
         encoding: Encoding of a text by Python's name.
-        setting: The setting of the encoding, for messages; "" if there is none.
         keep_others: Whether records have the columns that are not required too.
     """
 
     header: bool = True
     encoding: str = UTF8
-    setting: str = ""
     keep_others: bool = False
 
 
@@ -95,38 +95,28 @@ def table_paths(source: str | Path | Sequence[str], key: str) -> list[Path]:
     """Returns the files that a setting names: a file, a pattern such as `shards/*.csv`, or a list of them.
 
     Raises:
-        DataError: If a file is missing or no table, or is named twice.
+        DataError: If a file is missing or no table.
     """
     paths: list[Path] = []
-    for name in [str(source)] if isinstance(source, Path) else as_columns(source):
+    for name in as_columns(source):
         path = Path(name).expanduser()
-        is_pattern = not path.exists() and not {*"*?["}.isdisjoint(name)
-        found = sorted(map(Path, glob.glob(str(path), recursive=True))) if is_pattern else [path]
-        if not found:
-            raise DataError(Fault(key, "not_found", f"{key}={name}: no file fits this pattern.{neighbour(path)}"))
-        paths += found
+        found = [] if path.exists() else sorted(glob.glob(str(path), recursive=True))
+        paths += map(Path, found or [path])
     for path in paths:
         require_table(path, key)
-    if len({*map(Path.resolve, paths)}) < len(paths):
-        raise DataError(Fault(key, "conflict", f"{key} names a file twice, in {_listed([*map(str, paths)])}."))
     return paths
 
 
-def require_alike(paths: Sequence[Path], columns: Sequence[str], hint: str, options: Options) -> None:
-    """Refuses tables without a row or with other columns than the first; objects of JSON may have other keys.
-
-    Raises:
-        DataError: Also for a fault in the first row of a table.
-    """
-    options, expected = options._replace(keep_others=len(paths) > 1), list[str]()
+def all_records(
+    paths: Sequence[Path], columns: Sequence[str], hint: str, options: Options
+) -> Iterator[tuple[Path, Record]]:
+    """Yields the records of several tables, each with its file, as `records` does; refuses a table without a row."""
     for path in paths:
-        first = next(records(path, columns, hint, options), None)
-        if first is None:
+        record = None
+        for record in records(path, columns, hint, options):
+            yield path, record
+        if record is None:
             raise DataError(Fault("", "missing", f"{path} holds no row."))
-        expected = expected or list(first.values)
-        if _ending(path)[0] not in JSON and {*first.values} != {*expected}:
-            message = f"{path} must have the columns {_listed(expected)} of {paths[0]}, got {_listed([*first.values])}."
-            raise DataError(Fault("", "conflict", message))
 
 
 def records(path: Path, columns: Sequence[str], hint: str = "", options: Options = DEFAULT) -> Iterator[Record]:
@@ -252,14 +242,20 @@ def read_json(
     """
     lines = text_lines(stream, name, options, longest=-1)
     first, place = next(lines, ""), "line"
-    numbered = enumerate(itertools.chain([first], lines), start=1)
-    rows: Iterable[tuple[int, object]] = ((n, _parsed(line)) for n, line in numbered if line and not line.isspace())
+    rows: Iterable[tuple[int, object]] = enumerate(itertools.chain([first], lines), start=1)
     if first.lstrip().startswith("["):
         try:
             place, rows = "row", enumerate(json.loads("".join([first, *lines])), start=1)
         except (ValueError, RecursionError) as error:
             raise damaged(f"{name} holds a damaged array ({error}); {JSON_FORMS}.") from error
     for number, values in rows:
+        if isinstance(values, str):
+            if not values.strip():
+                continue
+            try:
+                values = json.loads(values)
+            except (ValueError, RecursionError):
+                values = values.strip()
         where = f"{name}, {place} {number}"
         if not isinstance(values, dict):
             raise damaged(f"{where} must hold one whole JSON object, got {reprlib.repr(values)}; {JSON_FORMS}.")
@@ -269,13 +265,6 @@ def read_json(
         for column, value in values.items():
             require_unicode(value, f"{where}: {column!r}")
         yield Record(f"{place} {number}", values)
-
-
-def _parsed(line: str) -> object:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return line.strip()
 
 
 def require_unicode(value: object, where: str) -> None:
@@ -334,14 +323,16 @@ def text_lines(stream: IO[bytes], name: str, options: Options = DEFAULT, *, long
     0, any number for -1.
 
     Raises:
-        DataError: If a line has another encoding or is too long; the message names it.
+        DataError: If the encoding is unknown, or a line has another one or is too long; the message names it.
+        UnicodeError: If a line has another encoding, and this one cannot keep a faulty byte.
     """
     longest, codec = longest or MAX_CHARACTERS, options.encoding
-    encoding = "utf-8-sig" if codecs.lookup(codec).name == UTF8 else codec
-    advice = "save the file as UTF-8 (in a spreadsheet: CSV UTF-8)"
-    advice += f", or name its encoding, such as {options.setting}=latin-1 or utf-16" if options.setting else ""
-    text = io.TextIOWrapper(stream, encoding=encoding, errors="surrogateescape", newline="")
-    number = 0
+    try:
+        encoding = "utf-8-sig" if codecs.lookup(codec).name == UTF8 else codec
+        text = io.TextIOWrapper(stream, encoding=encoding, errors="surrogateescape", newline="")
+    except (LookupError, ValueError) as error:
+        message = f"{codec} must be an encoding such as utf-8, latin-1 or cp1252.{suggestion(codec, aliases)}"
+        raise DataError(Fault("", "unknown", f"{name}: {message}")) from error
     try:
         for number, line in enumerate(iter(partial(text.readline, longest), ""), start=1):
             where = f"{name}, line {number}"
@@ -349,38 +340,29 @@ def text_lines(stream: IO[bytes], name: str, options: Options = DEFAULT, *, long
                 line.encode()
             except UnicodeEncodeError as error:
                 byte = f"byte 0x{ord(line[error.start]) - 0xDC00:02x} after {line[: error.start][-20:]!r}"
-                raise damaged(f"{where}: {byte} is not {codec.upper()}; {advice}.") from error
+                raise damaged(f"{where}: {byte} is not {codec.upper()}; {ENCODINGS}.") from error
             if len(line) == longest and not line.endswith(("\n", "\r")):
                 raise damaged(f"{where} is longer than {longest:,} characters; is it a table of texts?")
             yield line
-    except UnicodeError as error:  # of a codec that cannot keep a faulty byte
-        raise damaged(f"{name}, from line {number + 1} on: not {codec.upper()} ({error}); {advice}.") from error
     finally:
         if not stream.closed:
             text.detach()
 
 
 def require_columns(names: Sequence[str], required: Sequence[str], where: str, hint: str = "") -> None:
-    """Refuses a table whose columns `names` lack some of `required`, or have one twice.
+    """Refuses a table whose columns `names` lack one of `required`, or have it twice.
 
     Raises:
-        DataError: A fault for each, with the columns of the table and the closest; kind `missing` or `conflict`.
+        DataError: With the columns of the table and the closest; kind `missing` or `conflict`.
     """
-    faults, listed = [], _listed(names)
+    listed = ", ".join(map(reprlib.repr, names[:SHOWN_NAMES])) + ", ..." * (len(names) > SHOWN_NAMES)
     for column in required:
         if column not in names:
             message = f"{where} has no column {column!r}; it has {listed}.{suggestion(column, names)} {hint}".rstrip()
-            faults.append(Fault("", "missing", message))
-            hint = ""  # the same for all
+            raise DataError(Fault("", "missing", message))
         if names.count(column) > 1:
             message = f"{where} has {names.count(column)} columns {column!r}; its columns are {listed}."
-            faults.append(Fault("", "conflict", message))
-    if faults:
-        raise DataError(*faults)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(reprlib.repr, names[:SHOWN_NAMES])) + ", ..." * (len(names) > SHOWN_NAMES)
+            raise DataError(Fault("", "conflict", message))
 
 
 def damaged(message: str) -> DataError:
@@ -390,7 +372,7 @@ def damaged(message: str) -> DataError:
 
 def as_columns(text: str | Sequence[str]) -> list[str]:
     """Returns the columns that `data.text` names: one, or those whose texts are joined."""
-    return [text] if isinstance(text, str) else list(text)
+    return list(text) if isinstance(text, list | tuple) else [text]
 
 
 def text_of(record: Record, columns: Sequence[str], path: Path) -> str:
@@ -399,15 +381,12 @@ def text_of(record: Record, columns: Sequence[str], path: Path) -> str:
     Raises:
         DataError: If a value is no text.
     """
-    parts: list[str] = []
-    for column in columns:
-        value = record.values[column]
-        if isinstance(value, str):
-            parts.append(value)
-        elif value is not None:
+    texts = [record.values[column] for column in columns]
+    for column, value in zip(columns, texts, strict=True):
+        if value is not None and not isinstance(value, str):
             message = f"{column!r} must be a column of texts, got {reprlib.repr(value)}."
             raise DataError(Fault("data.text", "type", f"{path}, {record.where}: {message}"))
-    return parts[0] if len(parts) == 1 else joined(parts)
+    return joined(texts)
 
 
 def joined(parts: Iterable[str | None]) -> str:
@@ -418,8 +397,8 @@ def joined(parts: Iterable[str | None]) -> str:
 def label_name(value: object) -> str | None:
     """Returns the name of the class of a label, or None for a missing label.
 
-    1, 1.0 and "1" are the same class, and so are true, "True" and "TRUE", and a day and its midnight without a time
-    zone. Spaces around a word are ignored. `MISSING` are missing labels in every format.
+    1, 1.0 and "1" are the same class, and so are true, "True" and "TRUE", and a day and its midnight. Spaces around a
+    word are ignored. `MISSING` are missing labels in every format.
 
     Raises:
         TypeError: If the value is neither a string, a number, a boolean nor a date.
@@ -432,16 +411,11 @@ def label_name(value: object) -> str | None:
         if isinstance(value, float | Decimal) and math.isfinite(value):
             return _shortest(format(Decimal(repr(value)) if isinstance(value, float) else value, "f"))
         raise TypeError(f"{value!r} is no label")
-    word = value.strip()
+    word = value.strip().removesuffix(MIDNIGHT)
     if word in MISSING:
         return None
     if word.lower() in ("true", "false"):
         return word.lower()
-    if "-" in word and DATE.fullmatch(word):
-        try:
-            return datetime.fromisoformat(word).isoformat(" ").removesuffix(MIDNIGHT)
-        except ValueError:
-            return word  # such as 2026-02-30
     return _shortest(word) if NUMBER.fullmatch(word) else word
 
 
@@ -500,49 +474,16 @@ def setting_faults(data: Node) -> list[Fault]:
     val, val_size, group = data.get("val"), data.get("val_size"), data.get("group")
     texts = as_columns(data.get("text", "text"))
     columns = [*(("text", column) for column in texts), ("label", data.get("label", "label")), ("group", group)]
-    for key in ("text", *SPLITS):
-        if data.get(key) == []:
-            faults.append(Fault(f"data.{key}", "missing", f"data.{key}=[] must name one or more."))
     for (first, column), (second, other) in itertools.combinations(columns, 2):
         if column == other:
             message = f"data.{first} and data.{second} both name the column {column!r}; they must differ."
             faults.append(Fault(f"data.{first}", "conflict", message))
-    options = options_of(data)
-    faults += option_faults(options, [data[split] for split in SPLITS if data.get(split)])
-    for name, column in columns:
-        if not options.header and column is not None and not COLUMN_NUMBER.fullmatch(column):
-            message = f"data.{name}={column} must be the number of a column, from 1 on, with data.header=false."
-            faults.append(Fault(f"data.{name}", "type", message))
     if group is None and data.get("val_by") == "group":
         message = "data.val_by=group needs data.group=COLUMN, the column that says which rows belong together."
         faults.append(Fault("data.group", "missing", message))
     if val is not None and val_size is not None:
         message = f"data.val_size={val_size} has no effect with the validation rows {val}; leave it out."
         faults.append(Fault("data.val_size", "no_effect", message))
-    return faults
-
-
-def options_of(data: Node) -> Options:
-    """Returns how the files of `data=table` are read."""
-    return Options(data.get("header", True), data.get("encoding", UTF8), "data.encoding")
-
-
-def option_faults(options: Options, sources: Sequence[str | Sequence[str]]) -> list[Fault]:
-    """Returns whether the encoding or the header of some files is unknown or has no effect."""
-    faults, key, name = list[Fault](), options.setting, options.encoding
-    try:
-        "".encode(name)
-    except (LookupError, ValueError):
-        message = (
-            f"{key}={name} must be an encoding such as utf-8, latin-1 or cp1252.{suggestion(name, {*aliases} - {name})}"
-        )
-        faults.append(Fault(key, "unknown", message))
-    endings = {_ending(Path(name))[0] for source in sources for name in as_columns(source)}
-    header = key.replace("encoding", "header")
-    for setting, is_typed, formats in ((key, name != UTF8, [PARQUET]), (header, not options.header, [PARQUET, *JSON])):
-        if is_typed and endings and endings <= {*formats}:
-            message = f"{setting} has no effect on files that end in {', '.join(formats)}; leave it out."
-            faults.append(Fault(setting, "no_effect", message))
     return faults
 
 
@@ -557,9 +498,7 @@ def check(data: Node, *, split: str | None = None) -> None:
     if data["_target_"] != TARGET:
         return
     faults, files = setting_faults(data), {name: data[name] for name in SPLITS if data.get(name)}
-    options = options_of(data)
-    if faults and options != options_of({}):  # which may be why a file cannot be read
-        raise DataError(*faults)
+    options = Options(data.get("header", True), data.get("encoding", UTF8))
     columns = [*as_columns(data["text"]), data["label"]]
     if split in files:
         files = {split: files[split]}
@@ -568,7 +507,8 @@ def check(data: Node, *, split: str | None = None) -> None:
         faults += [] if "train" in files else [missing_file(data)]
     for name, source in files.items():
         try:
-            require_alike(table_paths(source, f"data.{name}"), columns, COLUMNS_HINT, options)
+            for path in table_paths(source, f"data.{name}"):
+                next(all_records([path], columns, COLUMNS_HINT, options))
         except DataError as error:
             faults += (replace(fault, key=fault.key or f"data.{name}") for fault in error.faults)
     if faults:
