@@ -9,8 +9,8 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
               list or a pattern; `-` reads lines of text from the standard input
   column      the table's column of texts, or several, which are joined, as column=[title,body]; default those of the
               table that the run was trained on, or `text`
-  header      header=false: a CSV without a header, whose columns are numbers, as column=2; default as in the run's
-              table
+  header      header=false: a CSV without a header, whose columns are numbers, as column=2; default header=true
+              with column=, else that of the run's table
   encoding    encoding of the input, such as latin-1; default utf-8
   output      file for the predictions: .jsonl (with attention), .csv or .tsv. It has all columns and all rows of the
               input in their order, then label, probability_CLASS, unknown_words and error; where the input has such a
@@ -82,10 +82,7 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 OUTPUTS = (".jsonl", *DELIMITERS)
 OPTIONS = Options(keep_others=True)
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
-HINT = (
-    "Name the column of texts with column=NAME; header=true reads names from the first line of a CSV, header=false "
-    "numbers its columns from 1."
-)
+HINT = "Name the column of texts with column=NAME; header=true reads the names from line 1, header=false numbers them."
 
 
 class Row(NamedTuple):
@@ -155,7 +152,7 @@ def main(arguments: list[str]) -> None:
     source = settings.get("input", "")
     trained = run.settings.get("data", {})
     column = types.parse_names(settings.get("column", "")) or trained.get("text") or COLUMN
-    header = settings.get("header", trained.get("header", True))
+    header = settings.get("header", "column" in settings or trained.get("header", True))
     options = OPTIONS._replace(header=header, encoding=settings.get("encoding", tables.UTF8))
     text = settings.get("text", "")
     rows = read_rows(source, column=column, options=options) if source else iter([Row("text", {COLUMN: text}, text)])

@@ -82,8 +82,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoder = LabelEncoder()
         labels_N = encoder.fit_transform(y)
         if len(encoder.classes_) < 2:
-            message = f"y must hold two classes or more, got one class, {encoder.classes_.tolist()[0]!r}."
-            raise DataError(Fault("y", "range", message))
+            raise DataError(Fault("y", "range", f"y must hold two classes or more, got one class: {encoder.classes_}."))
         names = _names(encoder.classes_)
         self.classifier_, self.metrics_ = self._train(texts, [names[label] for label in labels_N])
         self.classes_ = encoder.classes_
@@ -99,23 +98,26 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = seed if isinstance(seed, Integral) else check_random_state(seed).randint(2**31)
         settings = [f"model={self.model}", f"trainer.max_epochs={self.max_epochs}", f"seed={seed}", "data=table"]
         settings += ["data.test_size=0", "test=false", *(["logger=none"] if "logger" not in typed else [])]
+        printed = io.StringIO()
         with (
             TemporaryDirectory(prefix="sentattn-") as folder,
             isolate_rng(),
             warnings.catch_warnings(),
-            redirect_stdout(sys.stdout if self.verbose else io.StringIO()),
+            redirect_stdout(sys.stdout if self.verbose else printed),
         ):
             parquet.write_table(pa.table({"text": texts, "label": names}), f"{folder}/rows.parquet")
             settings += [f"output_dir={folder}", f"data.train={folder}/rows.parquet"]
             settings += [] if typed & SHARED_CACHE else [f"data.cache_dir={folder}/cache"]
             run = fit([*settings, *overrides])
-            return run.classifier, run.metrics
+            trained = run.classifier, run.metrics
+        for line in printed.getvalue().splitlines():
+            if line.startswith("warning: "):
+                warnings.warn(line.removeprefix("warning: "), stacklevel=3)
+        return trained
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Returns the class of each of N texts, (N,)."""
-        probabilities_NC = self.predict_proba(X)
-        predicted_N: NDArray[Any] = self.classes_[probabilities_NC.argmax(axis=1)]
-        return predicted_N
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Returns the probability of each class for each of N texts, (N, C), in the order of `classes_`."""

@@ -44,7 +44,8 @@ class TrainedRun(LoadedRun):
         settings = override(self.settings, overrides, only=["data"], trust=self.trust)
         data, trained = settings["data"], self.settings["data"]
         typed = [word.partition("=")[0] for word in overrides]
-        for key in ("text", "label", "header"):  # as in the run's rows of the same kind, save for those that are typed
+        # Rows of the same kind have the columns of the run's rows, save for those that are typed.
+        for key in ("text", "label") if "data.text" in typed else ("text", "label", "header"):
             if data["_target_"] == trained["_target_"] and key in trained and f"data.{key}" not in typed:
                 data[key] = trained[key]
         tables.check(data, split=split)
@@ -81,11 +82,7 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> TrainedRun:
 
 
 def _evaluation_name(typed: str | None, data: Mapping[str, Any], split: str) -> str:
-    """Returns the name of an evaluation, which is a part of a file's name.
-
-    Raises:
-        SettingError: If the one that was typed cannot be.
-    """
+    """Returns the name of an evaluation, by default after its data; refuses one that is no part of a file's name."""
     files = data.get(split) or data.get("train") if data["name"] == "table" else None
     first = Path(tables.as_columns(files)[0]).name.strip("*") if files else ""
     of_data = re.sub(r"\.\w+(\.(gz|bz2|xz|zst))?$", "", first) or data["name"]

@@ -122,9 +122,6 @@ def test_predictions_of_a_file_are_in_its_order(
         (["run=RUN", "input=-", "column=b"], [("column", "no_effect")]),
         (["run=RUN", "text=a", "header=false"], [("header", "no_effect")]),
         (["run=RUN", "text=a", "encoding=latin-1"], [("encoding", "no_effect")]),
-        (["run=RUN", "input=a.parquet", "encoding=latin-1"], [("encoding", "no_effect")]),
-        (["run=RUN", "input=[a.json,b.jsonl]", "header=false"], [("header", "no_effect")]),
-        (["run=RUN", "input=a.csv", "encoding=lattin1"], [("encoding", "unknown")]),
         (["run=RUN", "text=a", "output=o.xls"], [("output", "unsupported")]),
     ],
 )

@@ -10,7 +10,6 @@ import re
 import shlex
 import shutil
 import stat
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -137,16 +136,18 @@ def test_a_data_frame_comes_back_with_columns_of_predictions(
         source = frame(texts)
         found = tiny_run.predict(source, **typed)
         assert isinstance(found, dict if frame is dict else pd.DataFrame)
+        missing = math.nan if frame is dict else None
         shares = {
-            f"probability_{label}": [good.probabilities[label], None, bad.probabilities[label], None]
+            f"probability_{label}": [good.probabilities[label], missing, bad.probabilities[label], missing]
             for label in tiny_run.classifier.labels
         }
         expected = {**texts, "label": [good.label, None, bad.label, None], **shares}
-        assert "label" not in (source if frame is dict else getattr(source, "column_names", source.columns))
+        if isinstance(source, pd.DataFrame | dict):
+            assert as_lists(source) == texts
         columns = as_lists(found)
         assert list(columns) == list(expected)
         for column, values in expected.items():
-            assert columns[column] == (pytest.approx(values, abs=1e-6) if column in shares else values)
+            assert columns[column] == (pytest.approx(values, abs=1e-6, nan_ok=True) if column in shares else values)
 
 
 def test_a_data_frame_of_pandas_keeps_index_and_columns(tiny_run: LoadedRun) -> None:

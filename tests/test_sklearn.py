@@ -97,6 +97,7 @@ def in_words(matrix: Any) -> list[str]:
 
 
 @pytest.mark.slow  # 15 seconds
+@pytest.mark.filterwarnings("ignore:classes with too few rows")
 def test_the_checks_of_scikit_learn_pass() -> None:
     results = check_estimator(OfNumbers(), on_fail=None, on_skip=None)
     assert len(results) > 50
@@ -333,9 +334,9 @@ def test_prediction_refuses_no_texts(fitted: AttentionClassifier) -> None:
         small().fit(TEXTS, NUMBERS, sample_weight=[1] * 60)
 
 
-def test_warnings_of_a_training_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    small(max_epochs=1).fit([*TEXTS, "an odd film"], [*NUMBERS, 3])
-    assert "classes with too few rows" in capsys.readouterr().err
+def test_warnings_of_a_training_are_warnings() -> None:
+    with pytest.warns(UserWarning, match="classes with too few rows"):
+        small(max_epochs=1).fit([*TEXTS, "an odd film"], [*NUMBERS, 3])
 
 
 def test_a_failed_training_leaves_nothing(temporary: Path) -> None:

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from sentattn.data.readers.tables import as_columns, joined
 from sentattn.errors import DataError, Fault, SettingError
 
+Columns: TypeAlias = str | Sequence[str]
+"""Name of the column of texts, or of several, whose texts are joined."""
 
-def read_texts(
-    source: Any, *, text: str | Sequence[str] | None, default: str | Sequence[str]
-) -> tuple[Iterable[object], Any]:
+
+def read_texts(source: Any, *, text: Columns | None, default: Columns) -> tuple[Iterable[object], Any]:
     """Returns the texts of one text, a list, a series or a data frame, and the frame, or None if there is none.
 
-    Frames of polars and pyarrow and data sets of Hugging Face become frames of pandas. `text` is the frame's column of
-    texts, or several, whose texts are joined; None for the default.
+    Frames of polars and pyarrow and data sets of Hugging Face become frames of pandas.
 
     Raises:
         DataError: If the data frame does not have one such column of each name.
         SettingError: If `text` is set and the source has no columns.
     """
-    frame = source.to_pandas() if hasattr(source, "to_pandas") else [source] if isinstance(source, str) else source
+    frame = source.to_pandas() if hasattr(source, "to_pandas") else source
     if not isinstance(frame, Mapping) and not hasattr(frame, "assign"):
         if text is not None:
             message = f"text={text} has no effect without a data frame: leave it out."
             raise SettingError(Fault("text", "no_effect", message))
-        return frame, None
+        return [frame] if isinstance(frame, str) else frame, None
     names, wanted = list(frame), as_columns(default if text is None else text)
     for column in wanted:
         if names.count(column) != 1:

@@ -30,7 +30,7 @@ from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError, UserError, first_line
 from sentattn.models.classifier import TextClassifier
-from sentattn.prediction.frames import prediction_columns, read_texts
+from sentattn.prediction.frames import Columns, prediction_columns, read_texts
 from sentattn.prediction.prediction import NGram, Prediction, Predictions, TokenWeights
 from sentattn.run import MODEL, WEIGHTS, Run
 
@@ -94,10 +94,7 @@ class Classifier:
         return Predictions(self.stream(as_texts(texts), batch_size=batch_size, pairs=pairs))
 
     def attention(self, texts: Iterable[object], *, batch_size: int = 64) -> list[TokenWeights]:
-        """Returns for each text its L tokens and their weights, a float32 array (R, L) with a row for each of R hops.
-
-        Texts differ in length, so this is a list: `for tokens, weights in attention(texts)`.
-        """
+        """Returns for each text its L tokens and their weights, a float32 array (R, L) with a row for each of R hops."""
         hops = self.model.attention.hops
         return [
             TokenWeights(one.tokens, np.array(one.attention, dtype=np.float32).reshape(hops, len(one.tokens)))
@@ -192,9 +189,7 @@ class LoadedRun(Run):
         """The trained model with its tokenizer and labels; a `RunError` if the run has none."""
         return Classifier.load(self.path / MODEL, trust=self.trust)
 
-    def predict(
-        self, texts: Any, *, text: str | Sequence[str] | None = None, batch_size: int = 64, pairs: bool = False
-    ) -> Any:
+    def predict(self, texts: Any, *, text: Columns | None = None, batch_size: int = 64, pairs: bool = False) -> Any:
         """Predicts texts: a data frame in, a data frame out; else labels, probabilities, tokens and attention.
 
         In a notebook, a list of predictions is shown as shaded texts.
@@ -229,14 +224,12 @@ class LoadedRun(Run):
         columns = {name: [row[i] for row in rows] for i, name in enumerate(prediction_columns(labels, frame))}
         return {**frame, **columns} if isinstance(frame, Mapping) else frame.assign(**columns)
 
-    def attention(
-        self, texts: Any, *, text: str | Sequence[str] | None = None, batch_size: int = 64
-    ) -> list[TokenWeights]:
+    def attention(self, texts: Any, *, text: Columns | None = None, batch_size: int = 64) -> list[TokenWeights]:
         """Returns the attention to each text as arrays; see `Classifier.attention`. The arguments are `predict`'s."""
         values, _ = self._texts(texts, text)
         return self.classifier.attention(values, batch_size=batch_size)
 
-    def _texts(self, source: Any, text: str | Sequence[str] | None) -> tuple[Iterable[object], Any]:
+    def _texts(self, source: Any, text: Columns | None) -> tuple[Iterable[object], Any]:
         """Returns the texts of a source, and the data frame, if it is one."""
         return read_texts(source, text=text, default=self.settings.get("data", {}).get("text") or "text")
 

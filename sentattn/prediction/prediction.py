@@ -47,12 +47,7 @@ class NGram(NamedTuple):
 
 
 class TokenWeights(NamedTuple):
-    """The attention of a text.
-
-    Attributes:
-        tokens: The tokens that the model read, L of them; none of a text without a word.
-        weights: float32 (R, L), a row of weights for each hop, which sums to 1; (R, 0) of a text without a word.
-    """
+    """The L tokens of a text and their weights, float32 (R, L): a row for each of R hops, which sums to 1 if L > 0."""
 
     tokens: list[str]
     weights: NDArray[np.float32]

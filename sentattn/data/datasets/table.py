@@ -75,8 +75,7 @@ class TableSource(Source):
         text = self._text[0] if len(self._text) == 1 else self._text
         parts = [content, text, self._label, self._classes, self._is_ordered]
         parts += [] if self._group is None else [self._group]
-        form = self._options[:2]  # header and encoding
-        parts += [] if form == tables.DEFAULT[:2] else form
+        parts += [] if self._options == tables.DEFAULT else self._options
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def read(self, split: str) -> Iterator[Row]:
@@ -101,8 +100,7 @@ class TableSource(Source):
     def _find_classes(self) -> None:
         classes = self._classes
         if "train" in self._files:
-            path, *others = self._files["train"]
-            where = f"{path} and {len(others):,} more" if others else str(path)
+            where = ", ".join(map(str, self._files["train"]))
             counts: Counter[str] = Counter()
             for number, (*_, name) in enumerate(self._records("train"), start=1):
                 if number % ROWS_BETWEEN_REPORTS == 0:

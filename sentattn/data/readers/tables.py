@@ -19,7 +19,7 @@ from decimal import Decimal
 from encodings.aliases import aliases
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from sentattn.config.types import Json, Node, as_typed
 from sentattn.data.readers.archives import COMPRESSIONS, existing, reading
@@ -38,10 +38,7 @@ QUOTES = (
     'in "He said ""good""".'
 )
 JSON_FORMS = "a file of JSON holds an object on each line, or one array of objects"
-ENCODINGS = (
-    "save the file as UTF-8 (in a spreadsheet: CSV UTF-8), or type its encoding, such as data.encoding=latin-1 (in "
-    "predict, encoding=latin-1)"
-)
+ENCODINGS = "save it as UTF-8 (in a spreadsheet: CSV UTF-8), or type its encoding, such as [data.]encoding=latin-1"
 TARGET = "sentattn.data.datasets.table.Table"
 SPLITS = ("train", "val", "test")
 NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?")
@@ -101,7 +98,7 @@ def table_paths(source: str | Path | Sequence[str], key: str) -> list[Path]:
     for name in as_columns(source):
         path = Path(name).expanduser()
         found = [] if path.exists() else sorted(glob.glob(str(path), recursive=True))
-        paths += map(Path, found or [path])
+        paths += map(Path, found or [str(path)])
     for path in paths:
         require_table(path, key)
     return paths
@@ -319,12 +316,12 @@ ENDINGS = (*TEXT, PARQUET)
 def text_lines(stream: IO[bytes], name: str, options: Options = DEFAULT, *, longest: int = 0) -> Iterator[str]:
     r"""Yields the lines of a text with their ends (`\n`, `\r\n` or `\r`), without a byte-order mark.
 
-    The stream stays open; `name` is its name in messages. A line has at most `longest` characters: `MAX_CHARACTERS` for
-    0, any number for -1.
+    The stream stays open; `name` is its name in messages. A line has at most `longest` characters, MAX_CHARACTERS for 0
+    and any number for -1.
 
     Raises:
         DataError: If the encoding is unknown, or a line has another one or is too long; the message names it.
-        UnicodeError: If a line has another encoding, and this one cannot keep a faulty byte.
+        UnicodeError: If a line has another encoding than one that cannot keep a faulty byte, such as UTF-16.
     """
     longest, codec = longest or MAX_CHARACTERS, options.encoding
     try:
@@ -370,7 +367,7 @@ def damaged(message: str) -> DataError:
     return DataError(Fault("", "damaged", message))
 
 
-def as_columns(text: str | Sequence[str]) -> list[str]:
+def as_columns(text: Any) -> list[str]:
     """Returns the columns that `data.text` names: one, or those whose texts are joined."""
     return list(text) if isinstance(text, list | tuple) else [text]
 
@@ -381,12 +378,15 @@ def text_of(record: Record, columns: Sequence[str], path: Path) -> str:
     Raises:
         DataError: If a value is no text.
     """
-    texts = [record.values[column] for column in columns]
-    for column, value in zip(columns, texts, strict=True):
-        if value is not None and not isinstance(value, str):
+    parts: list[str] = []
+    for column in columns:
+        value = record.values[column]
+        if isinstance(value, str):
+            parts.append(value)
+        elif value is not None:
             message = f"{column!r} must be a column of texts, got {reprlib.repr(value)}."
             raise DataError(Fault("data.text", "type", f"{path}, {record.where}: {message}"))
-    return joined(texts)
+    return parts[0] if len(parts) == 1 else joined(parts)
 
 
 def joined(parts: Iterable[str | None]) -> str:
