@@ -73,6 +73,12 @@ LIBRARY: dict[str, dict[str, str]] = {
         "stopping_threshold": "The training ends once the objective is better than this.",
         "divergence_threshold": "The training ends once the objective is worse than this.",
     },
+    "callbacks.lr_monitor": {
+        "logging_interval": "`step` logs every `trainer.log_every_n_steps`, `epoch` at the beginning of each epoch; "
+        "null is as often as the schedule changes the rate.",
+        "log_momentum": "Whether the momentum is logged as well.",
+        "log_weight_decay": "Whether the weight decay is logged as well.",
+    },
 }
 """Meanings by the node whose classes are a library's."""
 LISTS = {
@@ -176,7 +182,7 @@ def rows_of(path: str, choices: Choices) -> list[Row]:
             if f"{path.replace('.', '/')}/{key}" in choices.groups() or isinstance(node.get(key), Mapping):
                 continue
             meaning = LIBRARY.get(place, {}).get(key, "")
-            if ours:
+            if ours and not meaning:
                 meaning = _meaning(documented.get(key, ""), written, f"{path}.{key}")
             elif not meaning and key not in node:
                 continue  # one of many that are the library's own
@@ -247,6 +253,8 @@ def brought(group: str, name: str, choices: Choices) -> Iterator[str]:
     whole = load(choices.file(group, name))
     for part, choice in defaults(whole).items():
         yield f"{group}/{part}={choice}"
+    if group in LISTS:
+        return
     own = group.replace("/", ".")
     is_package = own in whole
     for key, value in _leaves(whole, ""):

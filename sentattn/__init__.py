@@ -14,19 +14,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["__version__", "fit", "fit_grid", "leaderboard", "load", "search"]
 MODULES = {
-    "fit": "sentattn.train",
-    "fit_grid": "sentattn.train",
-    "leaderboard": "sentattn.compare.__main__",
-    "load": "sentattn.trained",
-    "search": "sentattn.sweep.search",
+    **dict.fromkeys(("fit", "fit_grid"), "train"),
+    **{"leaderboard": "compare.__main__", "load": "trained", "search": "sweep.search"},
 }
-"""Where each function is."""
 
 
 def __getattr__(name: str) -> Any:
     """Imports a function at its first use: torch takes seconds, and few commands need it."""
     if name in MODULES:
-        return getattr(import_module(MODULES[name]), name)
+        return getattr(import_module(f"sentattn.{MODULES[name]}"), name)
     raise AttributeError(f"module 'sentattn' has no attribute {name!r}")
 
 

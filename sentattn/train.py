@@ -96,8 +96,8 @@ def fit(overrides: str | Sequence[str] = ()) -> TrainedRun:
         request = read_request(command_line.resolve_variables([overrides] if isinstance(overrides, str) else overrides))
         if request.seeds > 1 or request.check:
             key = "check" if request.check else "seeds"
-            advice = "leave check out" if request.check else "type sentattn.fit_grid for several"
-            raise SettingError(Fault(key, "unsupported", f"sentattn.fit trains one run: {advice}."))
+            message = f"sentattn.fit trains one run: leave {key} out, or type sentattn.fit_grid for several."
+            raise SettingError(Fault(key, "unsupported", message))
         [run] = fit_seeds(request)
     return TrainedRun(run.path, trust=True)  # its classes are those of this process
 
@@ -128,10 +128,12 @@ def fit_grid(overrides: str | Sequence[str] = ()) -> list[TrainedRun]:
 def main(arguments: list[str]) -> None:
     """Runs the command."""
     if set(arguments) & set(MULTIRUN):
-        from sentattn.grid.grid import print_comparison, train_grid
+        from sentattn.compare.__main__ import leaderboard
+        from sentattn.grid.grid import train_grid
 
         grid = train_grid([word for word in arguments if word not in MULTIRUN])
-        print_comparison(grid)
+        if grid.runs:
+            print(f"\n{leaderboard(grid.runs.values(), split='test' if grid.cells[0].settings['test'] else 'val')}")
         grid.require_finished()
     elif here := rank_info():
         from sentattn.distributed.ranks import connected

@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING, Any
 from sentattn.config import command_line
 from sentattn.config.arguments import as_arguments
 from sentattn.config.types import Tree
-from sentattn.console import csv_lines
+from sentattn.console import csv_lines, latex_float
 from sentattn.errors import Fault, RunError, SettingError, require_packages
 from sentattn.rendering import PAGES, PICTURES, require_format
 from sentattn.run import CONFIG, REPORT, SPLITS, TRIALS, Run, write_atomically, writing
@@ -233,11 +233,14 @@ def _default_split(paths: Sequence[Path]) -> str:
 
 def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     """Prints the comparisons, and writes the files that the options name."""
-    from sentattn.compare.board import Leaderboard
-    from sentattn.compare.leaderboard import verdict_rows
+    from sentattn.compare.board import Leaderboard, insight_lines
+    from sentattn.compare.leaderboard import board_lines, verdict_rows
 
-    board, style = Leaderboard(comparisons), options["format"]
-    tables = board.tables(style, options["columns"], options["caption"], options["label"])
+    board, style, tables = Leaderboard(comparisons), options["format"], []
+    for comparison in comparisons:
+        lines = board_lines(comparison, style, options["columns"])
+        lines = latex_float(lines, options["caption"], options["label"]) if options["caption"] else lines
+        tables.append("\n".join([*lines, *insight_lines(comparison, style)]))
     print(board.text(tables))
     if options["output"]:
         file = Path(options["output"])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.compare.comparison import Comparison, require_same_rows
-from sentattn.compare.leaderboard import IN_TERMINAL, board_lines, cells, heading, message_lines, values, verdict_rows
-from sentattn.console import Format, latex_float
+from sentattn.compare.leaderboard import board_lines, cells, heading, message_lines, values, verdict_rows
+from sentattn.console import Format
 from sentattn.errors import require_packages
 from sentattn.rendering import PAGES, PICTURES, require_format
 from sentattn.rendering.html import safe
@@ -20,9 +20,6 @@ from sentattn.run import replacing, writing
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SHOWN = ("settings", "seeds", *IN_TERMINAL, "parameters", "train seconds")
-"""Columns in a notebook."""
 
 
 class Leaderboard:
@@ -54,10 +51,7 @@ class Leaderboard:
 
     @property
     def pairs(self) -> list[dict[str, object]]:
-        """The tests, in the columns of `compare format=csv output=NAME.csv`, which writes them to `NAME-tests.csv`.
-
-        Intervals and differences are in shares of 1.
-        """
+        """The tests, in the columns of `NAME-tests.csv` of `compare format=csv output=NAME.csv`, in shares of 1."""
         tests = map(verdict_rows, self.comparisons)
         return [dict(zip(map(str, header), row, strict=True)) for header, *rows in tests for row in rows]
 
@@ -90,19 +84,8 @@ class Leaderboard:
             temporary.write_bytes(to_bytes(partial(draw, self.comparisons[0]), path.suffix.lower()[1:], DPI))
         return path
 
-    def tables(
-        self, style: Format = "table", columns: Sequence[str] = (), caption: str | None = None, label: str | None = None
-    ) -> list[str]:
-        """Returns the leaderboard of each comparison, with the diagnostics of its attentions; see the command."""
-        tables = []
-        for comparison in self.comparisons:
-            lines = board_lines(comparison, style, columns)
-            lines = latex_float(lines, caption, label) if caption else lines
-            tables.append("\n".join([*lines, *_insight_lines(comparison, style)]))
-        return tables
-
     def text(self, tables: Sequence[str]) -> str:
-        """Returns the tables with the results of the tests, as the command prints them."""
+        """Returns tables, one for each comparison, with the results of the tests."""
         texts = ["These runs have different rows; each table below is about runs with the same rows."]
         texts = texts if len(self.comparisons) > 1 else []
         for board, comparison in zip(tables, self.comparisons, strict=True):
@@ -110,14 +93,15 @@ class Leaderboard:
         return "\n\n".join(filter(None, texts))
 
     def __repr__(self) -> str:
-        return self.text(self.tables())
+        return self.text(["\n".join([*board_lines(one), *insight_lines(one)]) for one in self.comparisons])
 
     def _repr_html_(self) -> str:
-        """Returns the HTML for a notebook: of each comparison a compact table and the results of the tests."""
-        return "\n".join(html for comparison in self.comparisons for html in _blocks(comparison))
+        """Returns the HTML for a notebook: of each comparison a table and the results of the tests."""
+        return "\n".join(map(_html, self.comparisons))
 
 
-def _insight_lines(comparison: Comparison, style: Format = "table") -> list[str]:
+def insight_lines(comparison: Comparison, style: Format = "table") -> list[str]:
+    """Returns the diagnostics of the attentions, if there are any."""
     if not comparison.insights:
         return []
     from sentattn.compare.insight import lines
@@ -125,16 +109,8 @@ def _insight_lines(comparison: Comparison, style: Format = "table") -> list[str]
     return lines(comparison.insights, style, rows=len(comparison.rows.labels_N))
 
 
-def _blocks(comparison: Comparison) -> Iterator[str]:
-    """Yields the HTML of a comparison."""
-    header, *rows = cells(comparison)
-    columns = [header.index(name) for name in SHOWN]
-    texts = ["".join(f"<td>{safe(row[column])}</td>" for column in columns) for row in rows]
-    names = "".join(f"<th>{safe(name.replace('_', ' '))}</th>" for name in SHOWN)
-    yield f"<p>{safe(heading(comparison))}</p>\n<table><tr>{names}</tr>"
-    yield from (f"<tr>{line}</tr>" for line in texts)
-    yield "</table>"
-    if lines := _insight_lines(comparison):
-        yield "<pre>" + "\n".join(map(safe, lines)) + "</pre>"
-    for title, items in comparison.messages:
-        yield f"<p>{safe(title)}</p>\n<ul>" + "".join(f"<li>{safe(item)}</li>" for item in items) + "</ul>"
+def _html(comparison: Comparison) -> str:
+    rows = ["".join(f"<td>{safe(cell)}</td>" for cell in row) for row in cells(comparison)]
+    table = "".join(f"<tr>{row}</tr>" for row in rows)
+    text = "\n".join([*message_lines(comparison), *insight_lines(comparison)])
+    return f"<p>{safe(heading(comparison))}</p><table>{table}</table><pre>{safe(text)}</pre>"

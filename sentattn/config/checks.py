@@ -101,8 +101,8 @@ class Composition:
         parent, _, last = key.rpartition(".")
         for group, path in (("experiment", key), (parent.replace(".", "/"), last)):
             name = self.chosen.get(group)
-            if name and get_path(self.choices.node(group_of(group), name), path) is not None:
-                return f"{group_of(group)}={name}"
+            if name and get_path(self.choices.node(group, name), path) is not None:
+                return f"{group}={name}"
         return ""
 
 
@@ -136,7 +136,9 @@ def flat(value: object, path: str) -> Iterator[tuple[str, object]]:
 def _node(composition: Composition, path: str, node: object) -> None:
     """Checks a node with a `_target_`, and the nodes in it."""
     if not isinstance(node, Mapping) or TARGET not in node:
-        _without_class(composition, path)
+        group = group_of(path)
+        several = f" or {group}=[NAME,NAME], and set {group}.NAME.KEY" if group in LISTS else ""
+        composition.fault(path, "missing", f"{path} has no {TARGET}: choose with {group}=NAME{several}.")
         return
     if not isinstance(node[TARGET], str):
         composition.fault(path, "type", f"{path}.{TARGET} must be the path of a class, got {node[TARGET]!r}.")
@@ -162,21 +164,6 @@ def _node(composition: Composition, path: str, node: object) -> None:
     _require_choices(composition, f"{path}/")
 
 
-def _without_class(composition: Composition, path: str) -> None:
-    """Adds the fault of a node without a class, or of a setting that stands in place of one of several nodes."""
-    group, name, slot = group_of(path), path.rpartition(".")[2], path.replace(".", "/")
-    if slot == group:
-        composition.fault(path, "missing", f"{path} has no {TARGET}: choose with {group}=NAME.")
-    elif slot in composition.chosen:
-        composition.fault(path, "missing", f"{path} has no {TARGET}: its file needs a line `{TARGET}: CLASS`.")
-    else:
-        chosen = nodes(composition.settings, group)
-        takers = [f"type {taker}.{name}" for taker, node in chosen.items() if name in known(node).parameters]
-        near = closest(name, composition.choices.names(group)) or "NAME"
-        advice = " or ".join(takers) or f"choose with {group}={near}"
-        composition.fault(path, "unknown", f"there is no {path!r}: {advice}.")
-
-
 def _argument(composition: Composition, path: str, kind: Kind, value: object) -> None:
     if value == MISSING:
         group = path.rpartition(".")[0].replace(".", "/")
@@ -196,15 +183,12 @@ def _value(composition: Composition, path: str, kind: Kind, value: object) -> No
 
 
 def _unknown(composition: Composition, path: str, key: str, legal: Mapping[str, Kind]) -> None:
-    group, choices, chosen = group_of(path), composition.choices, composition.chosen.get(path.replace(".", "/"))
-    owner = f"{group}={chosen}" if chosen else path
+    group, choices = group_of(path), composition.choices
+    owner = f"{group}={composition.chosen[group]}" if group in composition.chosen else path
     parts = {f"{group}={name}": choices.node(group, name) for name in choices.names(group)}
     others = [choice for choice, node in parts.items() if key in known(node).parameters]
     near = closest(str(key), legal)
-    if group in LISTS and key in choices.names(group):
-        several = "" if key == chosen else f"; both are chosen by {group}=[{chosen},{key}]"
-        hint = f"Settings of a single {group} are {group}.KEY{several}."
-    elif others:
+    if others:
         hint = f"It belongs to {' and '.join(others)}."
     else:
         hint = f"Did you mean '{path}.{near}'?" if near else f"It takes {', '.join(legal) or 'no settings'}."
@@ -217,10 +201,10 @@ def _declared(composition: Composition, path: str) -> Node:
     `build` fills in the required arguments that are not among it.
     """
     group, choices = group_of(path), composition.choices
-    if group == "callbacks":  # of whose arguments none is filled in but those that are owned
+    if group in LISTS and path != group:
         return dict(get_path(composition.settings, path))
     base = get_path(load(choices.folders[0] / "train.yaml"), path)
-    chosen = composition.chosen.get(path.replace(".", "/"))
+    chosen = composition.chosen.get(group)
     own = choices.node(group, chosen) if chosen else get_path(composition.saved, path) or {}
     nested = {inner.rpartition("/")[2]: None for inner in choices.groups() if inner.startswith(f"{group}/")}
     return {**nested, **(base if isinstance(base, Mapping) else {}), **own}

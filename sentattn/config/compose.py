@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, TypeAlias
+from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
@@ -34,22 +34,15 @@ ENCODER, REVISION, TOKENIZER = "model.embedding.name", "model.embedding.revision
 PRETRAINED = "sentattn.models.pretrained.Pretrained"
 LENGTH_OF_WORDS, LENGTH_OF_PIECES = 600, 256
 """`data.max_length` of `conf/data/_base.yaml`, and of a pretrained encoder where none is typed."""
-Picks: TypeAlias = Mapping[str, str | list[str]]
-"""The choice of each group, or a list of choices."""
-EMPTY = {"callbacks": "[]", "logger": "none"}
-"""What Hydra composes in place of a list of choices, whose nodes it would merge into one."""
 
 
 def compose(args: Sequence[str], *, trust: bool = False) -> Tree:
-    """Composes settings from `conf/` and typed arguments; `--config-dir FOLDER` adds a folder of choices.
-
-    With `trust` an argument may name the class of a callback.
+    """Composes settings from `conf/` and typed arguments; with `trust` these may name the classes of callbacks.
 
     Raises:
         SettingError: With all faults, in the order in which they were typed.
     """
-    c = _read(args)
-    c.trust = trust
+    c = _read(args, trust)
     picks, values = _pick(c, c.typed)
     c.written, c.chosen = _composed(picks, c.choices)
     c.named = _own_choices(c)
@@ -68,8 +61,7 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
     Raises:
         SettingError: With all faults, in the order in which they were typed.
     """
-    c = _read(args)
-    c.trust = trust
+    c = _read(args, trust)
     c.saved = check_targets(settings, c.choices, trust=trust)
     c.written = _literal(c.saved)
     saved = c.written.pop(CHOICES, {})
@@ -130,11 +122,11 @@ def _without(value: object, path: str) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _read(args: Sequence[str]) -> Composition:
+def _read(args: Sequence[str], trust: bool) -> Composition:
     """Reads what was typed; nothing is composed yet."""
     words, folders = split_folders(args)
     choices = Choices.of(*folders)
-    return Composition(choices, *read(words, choices))
+    return Composition(choices, *read(words, choices), trust=trust)
 
 
 def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Composition], None]) -> Tree:
@@ -155,12 +147,12 @@ def _own_choices(c: Composition) -> dict[str, str]:
     return {group: c.chosen[group] for group in parts if c.chosen[group] not in packaged.names(group)}
 
 
-def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str | list[str]], list[Argument]]:
+def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str], list[Argument]]:
     """Splits choices of groups from values; values below a misspelt choice cannot be checked and are left out.
 
     A setting inside a group is a value, even one that is spelled as a choice: `model.attention.query_from=first`.
     """
-    picks: dict[str, str | list[str]] = {}
+    picks: dict[str, str] = {}
     values: list[Argument] = []
     misspelt: list[str] = []
     groups, optional = c.choices.groups(), defaults(load(c.choices.folders[0] / "train.yaml"))
@@ -169,19 +161,17 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str 
         name = argument.value if isinstance(argument.value, str) else argument.text
         names = c.choices.names(group) if group else []
         is_inside = argument.key.startswith(f"{group.replace('/', '.')}.")
-        if argument.key == group and name in names:
-            picks[group] = name
-        elif argument.key == "callbacks" or (argument.key in LISTS and isinstance(argument.value, list)):
-            try:
-                picks[group] = _listed(group, argument.value, choices=c.choices, origin=str(argument))
-            except SettingError as error:
-                c.faults.append((argument.position, error.faults[0]))
-                misspelt.append(f"{group}.")
+        several = argument.value if group in LISTS and isinstance(argument.value, list) else []
+        is_none = group == "callbacks" and not argument.value
+        listed = [] if is_none else list(dict.fromkeys(map(types.as_typed, several))) or [name]
+        wrong = [choice for choice in listed if choice not in names]
+        if argument.key == group and not wrong:
+            picks[group] = listed[0] if len(listed) == 1 else types.as_typed(listed)
         elif argument.key in groups and argument.value is None and optional.get(group, "") is None:
             continue
         elif argument.key in groups:
-            hint = f"{suggestion(name, names)} There are {', '.join(names)}."
-            c.refuse(argument, "unknown", f"{argument}: {group} has no choice {name!r}.{hint}")
+            hint = f"{suggestion(wrong[0], names)} There are {', '.join(names)}."
+            c.refuse(argument, "unknown", f"{argument}: {group} has no choice {wrong[0]!r}.{hint}")
             misspelt.append(f"{group.replace('/', '.')}.")
         elif argument.key not in RAW and ((name in names and not is_inside) or "/" in argument.key):
             hint = f"Did you mean {group!r}?" if group else f"There are {', '.join(groups)}."
@@ -190,25 +180,6 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str 
         else:
             values.append(argument)
     return picks, [argument for argument in values if not argument.key.startswith(tuple(misspelt))]
-
-
-def _listed(group: str, value: object, *, choices: Choices, origin: str) -> list[str]:
-    """Returns the choices of a group that a list names, or a text names alone.
-
-    Raises:
-        SettingError: If there is no such choice, or one that excludes another; `origin` is where they come from.
-    """
-    listed = list(map(types.as_typed, value if isinstance(value, list) else [] if value is None else [value]))
-    names, none = choices.names(group), EMPTY[group]
-    for name in listed:
-        if name not in names:
-            hint = f"{suggestion(name, names)} There are {', '.join(names)}."
-            raise SettingError(Fault(group, "unknown", f"{origin}: {group} has no choice {name!r}.{hint}"))
-        if listed.count(name) > 1:
-            raise SettingError(Fault(group, "conflict", f"{origin}: {name} is given twice; leave one out."))
-    if none in names and (not listed or (none in listed and len(listed) > 1)):
-        raise SettingError(Fault(group, "conflict", f"{origin}: {group}={none} stands alone, for no {group}."))
-    return listed
 
 
 def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
@@ -316,44 +287,16 @@ def _literal(value: object, sign: str = "${", other: str = NOT_A_REFERENCE) -> A
     return value.replace(sign, other) if isinstance(value, str) else value
 
 
-def _composed(picks: Picks, choices: Choices) -> tuple[Tree, dict[str, str]]:
-    """Composes the choices: the settings, references unresolved, and which choice each node of them is."""
-    experiment = str(picks.get("experiment"))
-    wanted = {"callbacks": [], **_lists(experiment, choices), **picks}
-    listed = {
-        group: _listed(group, wanted[group], choices=choices, origin=f"experiment={experiment}")
-        for group in LISTS
-        if group in wanted
-    }
-    lists = {group: names for group, names in listed.items() if group == "callbacks" or len(names) > 1}
-    single = {**picks, **{group: EMPTY[group] if group in lists else names[0] for group, names in listed.items()}}
+def _composed(picks: Mapping[str, str], choices: Choices) -> tuple[Tree, dict[str, str]]:
+    """Composes the choices: the settings, references unresolved, and which choice each group of them has."""
     # Composing takes as long as a hundred calls of stat, and a sweep composes again and again.
     changed = tuple(file.stat().st_mtime_ns for folder in choices.folders for file in sorted(folder.rglob("*.yaml")))
-    composed = _compose_once(tuple(single.items()), tuple(map(str, choices.folders)), changed)
-    settings, chosen = copy.deepcopy(composed)
+    settings, chosen = copy.deepcopy(_compose_once(tuple(picks.items()), tuple(map(str, choices.folders)), changed))
     for group in set(choices.groups()) & chosen.keys():
         choices.node(group, chosen[group])  # Hydra passes over a file that holds a list
-    for group, names in lists.items():
-        own = {key: value for key, value in settings.get(group, {}).items() if key != TARGET}  # of the experiment
-        for name in names:
-            node = {key: value for key, value in choices.node(group, name).items() if key != "defaults"}
-            own[name] = {**node, **set_there} if isinstance(set_there := own.get(name, {}), Mapping) else set_there
-        settings[group] = own
-        chosen = {key: name for key, name in chosen.items() if key != group}
-        chosen |= {f"{group}/{name}": name for name in names}
+    loggers = settings.get("logger", {})
+    settings["logger"] = {**loggers.pop(chosen.get("logger", ""), {}), **loggers}  # of a single one logger.KEY
     return settings, chosen
-
-
-def _lists(experiment: str, choices: Choices) -> Tree:
-    """Returns what an experiment, or one that it includes, chooses for the groups of `LISTS`."""
-    if experiment not in choices.names("experiment"):
-        return {}
-    node = load(choices.file("experiment", experiment))
-    own, entries = defaults(node), node.get("defaults")
-    included = [name for name in entries if isinstance(name, str)] if isinstance(entries, list) else []
-    lists = [_lists(name, choices) for name in included if name != experiment]
-    named = {group: own[key] for group in LISTS if (key := f"override /{group}") in own}
-    return {group: value for chosen in (*lists, named) for group, value in chosen.items()}
 
 
 @functools.lru_cache(maxsize=256)

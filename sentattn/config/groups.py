@@ -19,7 +19,7 @@ from sentattn.errors import Fault, SettingError
 MISSING = "???"
 """The value of a setting that has to be typed."""
 LISTS = ("callbacks", "logger")
-"""Groups with any number of choices, as in `logger=[csv,wandb]`: the node of each has its name."""
+"""Groups with any number of choices, as in `logger=[csv,wandb]`; the file of a choice holds its node under its name."""
 
 
 @functools.cache
@@ -79,7 +79,7 @@ class Choices:
             SettingError: If it cannot be read.
         """
         whole = load(self.file(group, name))
-        node = get_path(whole, group.replace("/", "."))
+        node = get_path(whole, name if group in LISTS else group.replace("/", "."))
         return node if isinstance(node, Mapping) else whole
 
     def chosen(self, settings: Node) -> dict[str, str]:
@@ -89,15 +89,15 @@ class Choices:
         """
         chosen = {}
         for group in self.groups():
-            for path, node in nodes(settings, group).items():
-                shares: dict[str, float] = {}
-                for name in self.names(group) if isinstance(node, Mapping) else ():
-                    agrees = {key: value in (node.get(key), MISSING) for key, value in self.node(group, name).items()}
-                    agrees.pop("defaults", None)
-                    if agrees.get("_target_", True) and agrees.get("name", True):
-                        shares[name] = sum(agrees.values()) / max(1, len(agrees))
-                if shares:
-                    chosen[path.replace(".", "/")] = max(shares, key=lambda name: shares[name])
+            node = get_path(settings, group.replace("/", "."))
+            shares: dict[str, float] = {}
+            for name in self.names(group) if isinstance(node, Mapping) else ():
+                agrees = {key: value in (node.get(key), MISSING) for key, value in self.node(group, name).items()}
+                agrees.pop("defaults", None)
+                if agrees.get("_target_", True) and agrees.get("name", True):
+                    shares[name] = sum(agrees.values()) / max(1, len(agrees))
+            if shares:
+                chosen[group] = max(shares, key=lambda name: shares[name])
         return chosen
 
 

@@ -121,22 +121,6 @@ def _run(grid: Grid) -> None:
             log.unlink(missing_ok=True)  # each run has its own
 
 
-def print_comparison(grid: Grid) -> None:
-    """Prints the comparison of the finished runs, if there are any."""
-    if not grid.runs:
-        return
-    from sentattn.compare.comparison import read_comparisons
-    from sentattn.compare.leaderboard import board_lines, message_lines
-
-    split = "test" if grid.cells[0].settings["test"] else "val"
-    found, faults = read_comparisons(list(grid.runs.values()), split=split)
-    for fault in faults:
-        print(f"warning: {fault}", file=sys.stderr)
-    for comparison in found:
-        messages = message_lines(comparison)
-        print("", *board_lines(comparison), *(["", *messages] if messages else []), sep="\n")
-
-
 @dataclass
 class Grid:
     """Assigns the trainings of a grid that are not finished, those that were interrupted first; see `TrialSource`.

@@ -25,10 +25,10 @@ class Guard(Logger):
     together, with the epoch, counted from 1, as the step. Points inside an epoch (`step/...`) have the optimizer's.
     Of a resumed training, epochs that the run directory has already are not logged again, unless the logger `replays`
     them because it starts from nothing. `make` opens Lightning's logger, and `location` is where its data are.
-    `epochs` is how many are done at the last step, as a decimal.
+    `epoch_steps` is how many steps an epoch has.
     """
 
-    epochs = 0.0
+    epoch_steps = 1
 
     def __init__(
         self,
@@ -95,11 +95,8 @@ class Guard(Logger):
         """Does nothing: the resolved settings are logged when the logger is opened."""
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Collects the metrics of an epoch; Lightning reports those of training last, and they complete the row.
-
-        Metrics without an epoch are those of a callback, and a point at the step.
-        """
-        if "epoch" not in metrics:
+        """Collects the metrics of an epoch; Lightning reports those of training last, and they complete the row."""
+        if "epoch" not in metrics:  # a callback's
             self.log_step(metrics, step=step or 0)
             return
         self._row |= metrics
@@ -111,7 +108,7 @@ class Guard(Logger):
 
     def log_step(self, values: Mapping[str, float], *, step: int) -> None:
         """Logs values of an optimizer step, counted from 1, such as `step/loss`."""
-        self.attempt(lambda logger: self._log_step(logger, values, step, self.epochs), None)
+        self.attempt(lambda logger: self._log_step(logger, values, step, step / self.epoch_steps), None)
 
     def finalize(self, status: str) -> None:
         """Does nothing: Lightning calls it when the last epoch is over, and the evaluation is still to come."""

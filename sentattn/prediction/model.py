@@ -94,7 +94,7 @@ class Classifier:
         return Predictions(self.stream(as_texts(texts), batch_size=batch_size, pairs=pairs))
 
     def attention(self, texts: Iterable[object], *, batch_size: int = 64) -> list[TokenWeights]:
-        """Returns for each text its L tokens and their weights, a float32 array (R, L) with a row for each of R hops."""
+        """Returns for each text its L tokens and their weights, float32 (R, L) with a row for each of R hops."""
         hops = self.model.attention.hops
         return [
             TokenWeights(one.tokens, np.array(one.attention, dtype=np.float32).reshape(hops, len(one.tokens)))

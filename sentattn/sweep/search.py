@@ -31,25 +31,19 @@ if TYPE_CHECKING:
 
 
 class SearchStudy(optuna.Study):
-    """A study of `sentattn.search`: an `optuna.Study` that knows the settings of its trials.
-
-    Attributes:
-        plan: The search space, objectives and options.
-        folder: Its folder, with `best.yaml`, `trials.parquet`, `report.html` and the run directories of the trials.
-    """
+    """An `optuna.Study` with the settings of its best trial; `folder` has its report and the runs of the trials."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         name = storages.load(folder, plan.storage).study_name
         super().__init__(name, storages.open_storage(folder, plan.storage))
-        self.plan = plan
-        self.folder = folder
+        self.plan, self.folder = plan, folder
 
     @property
     def best_settings(self) -> list[str]:
         """Arguments of `sentattn.fit` that train the setting of the best trial, and test it.
 
-        With several objectives, the trial is the most balanced of the Pareto front; `pareto/` has the others. Where a
-        range has the tag `zero`, `best_params` has what Optuna drew: a number below the range stands for 0.
+        With several objectives, it is the most balanced trial of the Pareto front. Where a range has the tag `zero`,
+        `best_params` has what Optuna drew: a number below the range stands for 0.
 
         Raises:
             RunError: If no trial is complete.
@@ -73,8 +67,7 @@ def search(overrides: str | Sequence[str] = (), trials: int | None = None, **opt
     """
     plan = read_plan(as_arguments(overrides, trials=trials, **options))
     if plan.studies:
-        names = ", ".join(study.study for study in plan.studies)
-        message = f"sentattn.search runs one study, and this sweep starts {names}: type python -m sentattn.sweep."
+        message = "sentattn.search runs one study, and this sweep starts several: type python -m sentattn.sweep."
         raise SettingError(Fault("sweep", "unsupported", message))
     [study], confirmed = run(plan)
     print(*confirmed, sep="\n", end="\n" if confirmed else "")
@@ -82,12 +75,7 @@ def search(overrides: str | Sequence[str] = (), trials: int | None = None, **opt
 
 
 def run(plan: Plan) -> tuple[list[SweepStudy], list[str]]:
-    """Runs or resumes the studies of a plan; returns them, and what their best settings reach with other seeds.
-
-    Raises:
-        UserError: If the sweep cannot be run, or its trials fail one after another.
-        Interruption: If a signal ended it.
-    """
+    """Runs or resumes the studies of a plan; returns them, and what their best settings reach with other seeds."""
     plans = plan.studies or (plan,)
     folders = [Path(plan.output_dir) / SWEEPS / study_plan.study for study_plan in plans]
     with ExitStack() as stack:

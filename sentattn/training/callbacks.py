@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-import io
+import itertools
 import json
 import math
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
-from typing import Any
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -24,10 +21,10 @@ from sentattn.config.types import Node
 from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
-from sentattn.errors import Fault, Pruned, TrainingError, UserError, first_line
+from sentattn.errors import Fault, TrainingError, first_line
 from sentattn.loggers.guard import Guard
 from sentattn.metrics import format_value
-from sentattn.run import write_atomically
+from sentattn.run import Run, advice, write_atomically
 from sentattn.training.lit_module import LitClassifier, State
 
 Row = dict[str, float]
@@ -185,84 +182,42 @@ class StepPoints(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._step = trainer.global_step
-        self._set_epochs(trainer.current_epoch)
+        for logger in self.loggers:
+            logger.epoch_steps = math.ceil(int(trainer.num_training_batches) / trainer.accumulate_grad_batches)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Batch, batch_idx: int
     ) -> None:
         assert isinstance(pl_module, LitClassifier)
         is_step, self._step = trainer.global_step != self._step, trainer.global_step
-        self._set_epochs(trainer.current_epoch + (batch_idx + 1) / int(trainer.num_training_batches))
         if is_step and self.every and self._step % self.every == 0:
             assert isinstance(outputs, Mapping)
             loss = float(outputs["loss"]) * trainer.accumulate_grad_batches  # by which Lightning has divided it
             for logger in self.loggers:
                 logger.log_step({"step/loss": loss, "step/lr": pl_module.lr}, step=self._step)
 
-    def _set_epochs(self, epochs: float) -> None:
-        for logger in self.loggers:
-            logger.epochs = epochs
-
 
 class LearningRates(LearningRateMonitor):
-    """Lightning's monitor of learning rates, which is idle on ranks without a logger, and where a run has none.
-
-    Args:
-        logging_interval: `step` logs every `trainer.log_every_n_steps`, `epoch` at the beginning of each epoch; null is
-            as often as the schedule changes the rate.
-        log_momentum: Whether the momentum is logged as well.
-        log_weight_decay: Whether the weight decay is logged as well.
-    """
+    """Lightning's monitor of learning rates, which is idle on ranks without a logger, and where a run has none."""
 
     def on_train_start(self, trainer: Trainer, *args: object, **kwargs: object) -> None:
         if trainer.loggers:
             super().on_train_start(trainer, *args, **kwargs)
 
 
-class CallbackFailed(Exception):  # noqa: N818 - it is no error of sentattn's, and the run has no result
-    """An error that a callback of the settings has raised; `key` is its path in them."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
-
-
-def explain_errors(callback: Callback, key: str) -> None:
-    """Makes a callback of the settings raise `CallbackFailed`, with its name, in place of other errors."""
-
-    def explained(hook: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(hook)
-        def call(*args: object, **kwargs: object) -> Any:
-            try:
-                returned = hook(*args, **kwargs)
-                if hook.__name__ == "state_dict":
-                    _require_plain(returned)
-                return returned
-            except (UserError, Pruned):
-                raise
-            except Exception as error:
-                where = f"{type(callback).__qualname__}.{hook.__name__}"
-                frame = traceback.extract_tb(error.__traceback__)[-1]
-                place = f"{Path(frame.filename).name}, line {frame.lineno}"
-                message = f"{key}: {where} raised {type(error).__name__}: {first_line(error)} ({place})"
-                raise CallbackFailed(key, message) from error
-
-        return call
-
-    for name, inherited in vars(Callback).items():
-        if inspect.isfunction(inherited) and getattr(type(callback), name) is not inherited:
-            setattr(callback, name, explained(getattr(callback, name)))
-
-
-def _require_plain(state: State) -> None:
-    """Raises a `TypeError` for a state that a checkpoint, from which nothing is executed, could not be read with."""
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    buffer.seek(0)
+@contextmanager
+def explained_errors(callbacks: Mapping[str, Callback], run: Run) -> Iterator[None]:
+    """Raises a `TrainingError` for an error inside a callback of the settings, by path in them, with its hook."""
     try:
-        torch.load(buffer, weights_only=True)
-    except UnpicklingError as error:
-        raise TypeError("a state may hold numbers, texts, tensors, lists and dictionaries alone") from error
+        yield
+    except Exception as error:
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        for frame, (key, callback) in itertools.product(frames, callbacks.items()):
+            if frame.f_locals.get("self") is callback:
+                place = f"{Path(frames[-1].f_code.co_filename).name}, line {frames[-1].f_lineno}"
+                reason = f"{frame.f_code.co_qualname} raised {type(error).__name__}: {first_line(error)} ({place})"
+                raise TrainingError(Fault(key, "failed", f"{key}: {reason}; {advice(run)}")) from error
+        raise
 
 
 class FiniteLoss(Callback):

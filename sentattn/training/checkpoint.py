@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from pytorch_lightning.callbacks import Checkpoint
 
 from sentattn.data.batching import Batch, BatchLoader
 from sentattn.distributed import ranks
-from sentattn.errors import Fault, Interruption, RunError
+from sentattn.errors import Fault, Interruption, RunError, TrainingError
 from sentattn.run import LAST, replacing
 from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.lit_module import State
@@ -36,7 +37,14 @@ class FileInPlace(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: State, path: str | Path, storage_options: object | None = None) -> None:
-        buffer = io.BytesIO()
+        buffer, states = io.BytesIO(), io.BytesIO()
+        torch.save(checkpoint.get("callbacks"), states)
+        states.seek(0)
+        try:
+            torch.load(states, weights_only=True)  # as `read_checkpoint` reads it
+        except UnpicklingError as error:
+            message = "The state_dict of a callback may hold numbers, texts, tensors, lists and dictionaries alone."
+            raise TrainingError(Fault("callbacks", "failed", message)) from error
         torch.save(checkpoint, buffer)
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         for leftover in Path(path).parent.glob(f".{Path(path).name}.*"):

@@ -33,7 +33,7 @@ from sentattn.loggers import build_loggers, require_installed
 from sentattn.metrics import ORDERED_ONLY
 from sentattn.models.embedding import TrainingTexts
 from sentattn.training import environment, evaluate
-from sentattn.training.callbacks import CallbackFailed, EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging
+from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging, explained_errors
 from sentattn.training.checkpoint import Checkpoints, read_identity
 from sentattn.training.launch import FOLDER, TASK, announce, launch
 from sentattn.training.lit_module import build_lit, build_optimizer
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class Prepared(NamedTuple):
-    """The data, the module to train on it, what evaluates its best epoch, and the callbacks of the settings.
+    """The data, the module to train on it, what evaluates its best epoch, and the callbacks of the settings by path.
 
     `identity` holds hashes of setting, data, pretrained encoder and weights at the start (or None), which must be the
     same when a run is resumed.
@@ -67,7 +67,7 @@ class Prepared(NamedTuple):
     data: TextData
     module: LitClassifier
     evaluator: evaluate.Evaluator
-    callbacks: list[Callback]
+    callbacks: dict[str, Callback]
     identity: dict[str, str | None]
 
 
@@ -285,10 +285,11 @@ def _train(
         loggers = build_loggers(settings, run.path, setting=result["setting"], resumed=resumed, study=study)
     steps = [StepPoints(loggers, every=settings.trainer.get("log_every_n_steps") or 0)] if loggers else []
     callbacks = [
-        *(FiniteLoss(), *own, recorder, EpochLines(recorder, progress), *steps),
+        *(FiniteLoss(), *own.values(), recorder, EpochLines(recorder, progress), *steps),
         *(*callbacks, checkpoints, *averaging(settings)),
     ]
-    with _recorded(run, result, recorder, loggers), environment.explained_out_of_memory():
+    recorded = _recorded(run, result, recorder, loggers)
+    with explained_errors(own, run), recorded, environment.explained_out_of_memory():
         trainer = build_trainer(settings.trainer, callbacks=callbacks, loggers=loggers)
         trainer.fit(module, datamodule=data, ckpt_path=checkpoints.last if resumed else None, weights_only=True)
         if ranks.is_rank_zero():
@@ -324,13 +325,10 @@ def _explained_end(run: runs.Run | None, signals: Signals) -> Iterator[None]:
 
     Raises:
         Interruption: If a signal has ended this rank, or all.
-        TrainingError: If a callback of the settings has failed.
         RunError: If another rank has ended.
     """
     try:
         yield
-    except CallbackFailed as failure:
-        raise TrainingError(Fault(failure.key, "failed", f"{failure}; {runs.advice(run)}")) from failure.__cause__
     except Interruption as interruption:
         if run is not None and not run.last_checkpoint.is_file() and ranks.is_rank_zero():
             shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained yet

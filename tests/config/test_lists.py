@@ -11,7 +11,7 @@ import yaml
 from refusals import kinds
 
 from sentattn.config.compose import compose, override, setting_hash
-from sentattn.config.groups import Choices, get_path, load
+from sentattn.config.groups import Choices, get_path
 from sentattn.config.request import read_request
 from sentattn.config.schema import Settings
 from sentattn.loggers import WANDB, wandb_settings
@@ -28,13 +28,6 @@ def test_each_choice_has_its_settings_under_its_name() -> None:
     assert settings["callbacks"]["early_stopping"]["patience"] == 5
     assert list(settings["logger"]) == ["csv", "wandb"]
     assert settings["logger"]["wandb"] == compose(["logger.project=x"])["logger"]
-    chosen = Choices.of().chosen(settings)
-    assert {key: name for key, name in chosen.items() if key.startswith(("callbacks", "logger"))} == {
-        "callbacks/lr_monitor": "lr_monitor",
-        "callbacks/early_stopping": "early_stopping",
-        "logger/csv": "csv",
-        "logger/wandb": "wandb",
-    }
 
 
 @pytest.mark.parametrize(
@@ -44,6 +37,7 @@ def test_each_choice_has_its_settings_under_its_name() -> None:
         (["callbacks=[]"], []),
         (["callbacks=null"], []),
         (["logger=[csv]"], ["logger=csv"]),
+        (["logger=[csv,wandb,csv]"], ["logger=[csv,wandb]"]),
     ],
 )
 def test_lists_of_one_and_of_none(one: list[str], other: list[str]) -> None:
@@ -58,21 +52,17 @@ def test_lists_of_one_and_of_none(one: list[str], other: list[str]) -> None:
         "callbacks=[1,null]": ("callbacks", "unknown"),
         "callbacks={a:1}": ("callbacks", "unknown"),
         "callbacks=none": ("callbacks", "unknown"),
-        "callbacks=[early_stopping,early_stopping]": ("callbacks", "conflict"),
         "logger=[csv,nothing]": ("logger", "unknown"),
-        "logger=[csv,csv]": ("logger", "conflict"),
-        "logger=[none,csv]": ("logger", "conflict"),
-        "logger=[]": ("logger", "conflict"),
         f"{STOP} {PATIENCE}=0": (PATIENCE, "range"),
         f"{STOP} {PATIENCE}=two": (PATIENCE, "type"),
         f"{STOP} callbacks.early_stopping.min_delta=-1": ("callbacks.early_stopping.min_delta", "range"),
         f"{STOP} callbacks.early_stopping.patients=3": ("callbacks.early_stopping.patients", "unknown"),
         f"{STOP} callbacks.early_stopping.monitor=val/loss": ("callbacks.early_stopping.monitor", "unsupported"),
-        f"{STOP} callbacks.patience=3": ("callbacks.patience", "unknown"),
-        f"{PATIENCE}=3": ("callbacks.early_stopping", "unknown"),
-        "logger=[csv,wandb] logger.project=x": ("logger.project", "unknown"),
+        f"{STOP} callbacks.patience=3": ("callbacks.patience", "missing"),
+        f"{PATIENCE}=3": ("callbacks.early_stopping", "missing"),
+        "logger=[csv,wandb] logger.project=x": ("logger.project", "missing"),
         "logger=[csv,wandb] logger.csv.project=x": ("logger.csv.project", "unknown"),
-        "logger=[csv,wandb] logger.mlflow.experiment=x": ("logger.mlflow", "unknown"),
+        "logger=[csv,wandb] logger.mlflow.experiment=x": ("logger.mlflow", "missing"),
         "logger=wandb logger.wandb.project=x": ("logger.wandb", "unknown"),
         f"{RATES} logger=none": ("callbacks", "no_effect"),
         OWN: ("callbacks.own._target_", "unsafe"),
@@ -118,16 +108,16 @@ def test_an_experiment_may_choose_several_and_what_is_typed_wins(tmp_path: Path)
     words = [folder, "experiment=mine", f"{PATIENCE}=4", "logger=[wandb,tensorboard]"]
     assert get_path(compose(words), PATIENCE) == 4
     assert list(compose(words)["logger"]) == ["wandb", "tensorboard"]
-    assert kinds([folder, "experiment=mine", "callbacks=[]"]) == [("callbacks.early_stopping", "unknown")]
+    assert kinds([folder, "experiment=mine", "callbacks=[]"]) == [("callbacks.early_stopping", "missing")]
     (tmp_path / "experiment" / "mine.yaml").write_text(
         "# @package _global_\ndefaults:\n  - override /callbacks: [nothing]\n"
     )
-    assert kinds([folder, "experiment=mine"]) == [("callbacks", "unknown")]
+    assert kinds([folder, "experiment=mine"]) == [("", "unreadable")]
 
 
 def own_folder(path: Path) -> str:
     (path / "callbacks").mkdir(parents=True)
-    (path / "callbacks" / "own.yaml").write_text("_target_: own_callbacks.Counting\nstart: 1\n")
+    (path / "callbacks" / "own.yaml").write_text("own:\n  _target_: own_callbacks.Counting\n  start: 1\n")
     return f"--config-dir={path}"
 
 
@@ -174,4 +164,4 @@ def test_settings_without_wandb(words: Sequence[str]) -> None:
 def test_settings_of_wandb_are_found_alone_and_among_several(words: Sequence[str]) -> None:
     found = wandb_settings(compose(words))
     assert (found["_target_"], found["project"]) == (WANDB, "x")
-    assert set(found) == set(load(Choices.of().file("logger", "wandb")))
+    assert set(found) == set(Choices.of().node("logger", "wandb"))
