@@ -13,16 +13,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "fit", "fit_grid", "leaderboard", "load", "search"]
-MODULES = {
-    **dict.fromkeys(("fit", "fit_grid"), "train"),
-    **{"leaderboard": "compare.__main__", "load": "trained", "search": "sweep.search"},
-}
+MODULES = {"leaderboard": "compare.__main__", "load": "trained", "search": "sweep.search"}
+"""Where the functions are that are not in `train`."""
 
 
 def __getattr__(name: str) -> Any:
     """Imports a function at its first use: torch takes seconds, and few commands need it."""
-    if name in MODULES:
-        return getattr(import_module(f"sentattn.{MODULES[name]}"), name)
+    if name in __all__:
+        return getattr(import_module(f"sentattn.{MODULES.get(name, 'train')}"), name)
     raise AttributeError(f"module 'sentattn' has no attribute {name!r}")
 
 

@@ -57,11 +57,7 @@ def build_trainer(settings: Node, *, callbacks: Sequence[Callback] = (), loggers
 
 
 def build_callbacks(settings: Node) -> dict[str, Callback]:
-    """Returns the callbacks of the settings, by their path in them.
-
-    Raises:
-        SettingError: If there is no such class, or it refuses its settings.
-    """
+    """Returns the callbacks of the settings by path; a `SettingError` if one has no class or refuses its settings."""
     callbacks = {}
     objective = {"monitor": settings["objective"]["metric"], "mode": settings["objective"]["mode"]}
     for key, node in nodes(settings, "callbacks").items():
