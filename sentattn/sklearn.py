@@ -117,7 +117,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Returns the class of each of N texts, (N,)."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        best_N = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best_N])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Returns the probability of each class for each of N texts, (N, C), in the order of `classes_`."""

@@ -286,7 +286,7 @@ def _run(module: str, task: TrialTask, log: str, environment: Mapping[str, str],
 
 def _become_trial(log: str, environment: Mapping[str, str]) -> None:
     """Makes a process that was forked from the server independent of it."""
-    end_with_parent(_server)
+    end_with_parent(os.getppid())  # the server, which may be one that the user's own program has started
     os.setsid()  # one group with all processes that the trial starts, which Ctrl-C does not reach
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -328,6 +328,4 @@ def _become_server(scheduler: int, module: str, studies: Sequence[Sequence[str]]
     return error if isinstance(error, str) else ""  # `_prepare` has the others again
 
 
-_server = os.getpid() if POOL in os.environ else os.getppid()
-"""The server; in a process of a server that the user's own program has started, its parent."""
 _server_error = _become_server(*json.loads(os.environ[POOL])) if POOL in os.environ else ""
