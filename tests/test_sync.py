@@ -18,7 +18,7 @@ from sentattn import sync
 from sentattn.compare import insight
 from sentattn.errors import RunError
 from sentattn.insight.diagnostics import Diagnostics
-from sentattn.loggers import WANDB, LoggedRun, wandb_logger
+from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb_guard
 from sentattn.loggers.wandb import upload
 
@@ -46,7 +46,7 @@ def log_a_run(
     """Leaves behind what a training does."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.yaml").write_text(
-        yaml.safe_dump({**SETTINGS, "logger": {"_target_": WANDB, "host": host, "project": "sentattn"}})
+        yaml.safe_dump({**SETTINGS, "logger": {"_target_": upload.LOGGER, "host": host, "project": "sentattn"}})
     )
     logger = wandb_logger(host=host, mode=mode, run=LoggedRun(directory, SETTINGS, "x", resumed=resumed))
     logger.start()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -30,7 +30,6 @@ EXTRAS = {"tensorboard_logger": "tensorboard", "mlflow_logger": "mlflow"}
 """Constructors that need an optional package, and the extra that installs it."""
 AXES = {"train/": "epoch", "val/": "epoch", "attention/": "epoch", "step/": "step", "lr-": "step"}
 """The x-axis of metrics, by how their names begin."""
-WANDB = "sentattn.loggers.wandb_logger"
 
 
 class LoggedRun(NamedTuple):
@@ -58,12 +57,6 @@ def build_loggers(
     for logger in loggers:
         logger.start()
     return loggers
-
-
-def wandb_settings(settings: Node) -> Node:
-    """Returns the settings of a run's logger to W&B; none if it has no such logger."""
-    loggers = (node for node in nodes(settings, "logger").values() if isinstance(node, Mapping))
-    return next((node for node in loggers if node.get(TARGET) == WANDB), {})
 
 
 def wandb_logger(

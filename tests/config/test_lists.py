@@ -14,7 +14,7 @@ from sentattn.config.compose import compose, override, setting_hash
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.request import read_request
 from sentattn.config.schema import Settings
-from sentattn.loggers import WANDB, wandb_settings
+from sentattn.loggers.wandb.upload import LOGGER, wandb_settings
 
 STOP, RATES, OWN = "callbacks=early_stopping", "callbacks=lr_monitor", "callbacks.own._target_=own_callbacks.Counting"
 PATIENCE = "callbacks.early_stopping.patience"
@@ -65,6 +65,7 @@ def test_lists_of_one_and_of_none(one: list[str], other: list[str]) -> None:
         "logger=[csv,wandb] logger.mlflow.experiment=x": ("logger.mlflow", "missing"),
         "logger=wandb logger.wandb.project=x": ("logger.wandb", "unknown"),
         f"{RATES} logger=none": ("callbacks", "no_effect"),
+        "logger=[none,csv]": ("logger", "conflict"),
         OWN: ("callbacks.own._target_", "unsafe"),
         "callbacks._target_=own_callbacks.Counting": ("callbacks._target_", "unsupported"),
     }.items(),
@@ -163,5 +164,5 @@ def test_settings_without_wandb(words: Sequence[str]) -> None:
 )
 def test_settings_of_wandb_are_found_alone_and_among_several(words: Sequence[str]) -> None:
     found = wandb_settings(compose(words))
-    assert (found["_target_"], found["project"]) == (WANDB, "x")
+    assert (found["_target_"], found["project"]) == (LOGGER, "x")
     assert set(found) == set(Choices.of().node("logger", "wandb"))

@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 from sentattn.config.types import Json, Node
 from sentattn.console import table_in_format
 from sentattn.errors import Fault, RunError, first_line
-from sentattn.loggers import wandb_settings
-from sentattn.loggers.wandb.upload import api_errors, server
+from sentattn.loggers.wandb.upload import api_errors, server, wandb_settings
 from sentattn.run import TRIALS, Run, summarize, write_atomically
 
 FILE = "dashboard.json"

@@ -21,10 +21,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from sentattn.config.groups import nodes
+from sentattn.config.targets import TARGET
+from sentattn.config.types import Node
 from sentattn.errors import Fault, RunError, first_line
-from sentattn.loggers import wandb_settings
 from sentattn.run import CONFIG, Run, write_atomically
 
+LOGGER = "sentattn.loggers.wandb_logger"
 ANSWER_SECONDS = 10.0
 MINUTES = 10.0  # for one run
 STUDY = "study.db"  # instead of a run's settings in the folder of a study
@@ -34,6 +37,12 @@ SENT = "sent.json"  # the values that `add_to_summary` has uploaded, next to W&B
 JOINED = ("WANDB_SILENT", "WANDB_SERVICE")
 _ADDRESS = re.compile(r"https?://\S+/runs/\S+")
 _PREFIX = re.compile(r"^(?:wandb:\s*)?(?:ERROR\s*)?(?:\[[^\]]*\]\s*)?")
+
+
+def wandb_settings(settings: Node) -> Node:
+    """Returns the settings of a run's logger to W&B; none if it has no such logger."""
+    loggers = (node for node in nodes(settings, "logger").values() if isinstance(node, Mapping))
+    return next((node for node in loggers if node.get(TARGET) == LOGGER), {})
 
 
 class LocalRun(NamedTuple):

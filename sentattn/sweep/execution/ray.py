@@ -26,7 +26,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import sentattn
 from sentattn.console import plural
 from sentattn.errors import Fault, Interruption, RunError, SettingError, UserError
 from sentattn.sweep.execution.interfaces import (
@@ -440,12 +439,12 @@ def run_trial(
 
 def versions() -> dict[str, str]:
     """Returns the versions that must be the same on all nodes; of sentattn also a checksum of its code."""
-    package = Path(sentattn.__file__).parent
+    package = Path(__file__).parents[2]
     code = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(package.rglob("*.py"))))
     return {
         "Python": platform.python_version(),
         **{name: importlib.metadata.version(name.lower()) for name in ("Ray", "torch")},
-        "sentattn": f"{sentattn.__version__} (code {code.hexdigest()[:8]})",
+        "sentattn": f"{importlib.metadata.version('sentattn')} (code {code.hexdigest()[:8]})",
     }
 
 

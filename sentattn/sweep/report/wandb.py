@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sentattn.config.request import read_request
 from sentattn.config.types import Node
 from sentattn.errors import UserError
-from sentattn.loggers import wandb_settings
 from sentattn.loggers.wandb.dashboard import place_of, study_specification
-from sentattn.loggers.wandb.upload import find_runs, offline_reason
+from sentattn.loggers.wandb.upload import find_runs, offline_reason, wandb_settings
 from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.artifacts import trial_table
 from sentattn.sweep.study.records import Record
