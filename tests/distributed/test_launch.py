@@ -205,6 +205,7 @@ def test_a_killed_rank_ends_the_others(rank: int, tmp_path: Path, capfd: pytest.
 
 
 @linux
+@pytest.mark.slow
 def test_ranks_end_with_the_process_group_of_their_launcher(tmp_path: Path) -> None:
     """As a sweep ends a trial: its ranks lead sessions of their own, so that no signal to the group reaches them."""
     program = "import sys; from sentattn import fit; fit(sys.argv[1:])"

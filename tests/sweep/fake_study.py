@@ -15,14 +15,16 @@ from sentattn.sweep.execution.scheduler import Scheduler
 FAKE = "fake_trial"
 
 
+def prune_nothing(number: int, step: int, value: float) -> bool:
+    return False
+
+
 class Listed:
     """Asks for the trials of a list, each as the arguments of a fake trial."""
 
     resumable = False
 
-    def __init__(
-        self, trials: list[list[str]], *, retries: int = 1, prune: Any = lambda number, step, value: False
-    ) -> None:
+    def __init__(self, trials: list[list[str]], *, retries: int = 1, prune: Any = prune_nothing) -> None:
         self.trials = trials
         self.retries = retries
         self.prune = prune

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import signal
 import statistics
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
@@ -47,13 +49,11 @@ def arguments(folder: Path, *settings: str) -> list[str]:
     return tiny("test=false", f"output_dir={folder}", *settings)
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    folder = tmp_path_factory.mktemp("sweep")
+def prune(number: int, step: int, value: float) -> bool:
+    return step == 2
 
-    def prune(number: int, step: int, value: float) -> bool:
-        return step == 2
 
+def run_studies(folder: Path) -> Ran:
     alike = [arguments(folder, "optimizer.lr=0.05", "trainer.max_epochs=3") for _ in range(2)]
     return Ran(
         folder,
@@ -69,6 +69,13 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
             {"objectives": (Objective("latency_ms.one", "min"), Objective("parameters.total", "min"))},
         ),
     )
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    # In a new process: this process may have a server of other tests, which has not imported what these trials need.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(run_studies, tmp_path_factory.mktemp("sweep")).result()
 
 
 def test_the_value_is_that_of_the_best_epoch(ran: Ran) -> None:
