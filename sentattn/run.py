@@ -179,6 +179,7 @@ def _download(address: str) -> Path:
 
 def _latest() -> Path:
     results = [result for result in OUTPUTS.glob(f"**/{RESULT}") if (result.parent / MODEL).is_dir()]
+    results = [result for result in results if not (result.parent.parent / RESULT).is_file()]  # an export is no run
     for result in sorted(results, key=lambda result: result.stat().st_mtime, reverse=True):
         if OUTPUTS / SWEEPS not in result.parents and not Run(result.parent).is_trial:
             return result.parent

@@ -255,7 +255,9 @@ def test_latest_is_the_newest_finished_run(
         (tmp_path / "outputs" / name / "result.json").write_text(json.dumps({"format": 1, "name": name}))
     shutil.copytree(tiny_run.path, tmp_path / "outputs" / "unfinished")
     (tmp_path / "outputs" / "unfinished" / "result.json").unlink()
-    assert sentattn.load("latest").result == {"format": 1, "name": "newer"}
+    shutil.copytree(tmp_path / "outputs" / "newer", tmp_path / "outputs" / "newer" / "hub")  # by export format=hub
+    (tmp_path / "outputs" / "newer" / "hub" / "result.json").touch()
+    assert sentattn.load("latest").path == Path("outputs/newer")
     assert refused(lambda: open_interrupted(Path("latest"))) == [("resume", "conflict")]
 
 
