@@ -6,7 +6,7 @@ import io
 import sys
 import warnings
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from numbers import Integral
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -102,14 +102,17 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with (
             TemporaryDirectory(prefix="sentattn-") as folder,
             isolate_rng(),
-            warnings.catch_warnings(),
+            warnings.catch_warnings(record=True) as raised,
             redirect_stdout(sys.stdout if self.verbose else printed),
+            redirect_stderr(sys.stderr if self.verbose else printed),
         ):
             parquet.write_table(pa.table({"text": texts, "label": names}), f"{folder}/rows.parquet")
             settings += [f"output_dir={folder}", f"data.train={folder}/rows.parquet"]
             settings += [] if typed & SHARED_CACHE else [f"data.cache_dir={folder}/cache"]
             run = fit([*settings, *overrides])
             trained = run.classifier, run.metrics
+        for warning in raised:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
         for line in printed.getvalue().splitlines():
             if line.startswith("warning: "):
                 warnings.warn(line.removeprefix("warning: "), stacklevel=3)

@@ -184,6 +184,7 @@ def test_a_fit_leaves_no_trace(
     temporary: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SENTATTN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a kernel of Jupyter, where progress is drawn without a terminal
     np.random.seed(1)
     torch.manual_seed(1)
     filters = list(warnings.filters)
@@ -337,6 +338,16 @@ def test_prediction_refuses_no_texts(fitted: AttentionClassifier) -> None:
 def test_warnings_of_a_training_are_warnings() -> None:
     with pytest.warns(UserWarning, match="classes with too few rows"):
         small(max_epochs=1).fit([*TEXTS, "an odd film"], [*NUMBERS, 3])
+
+
+def test_warnings_of_libraries_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit_and_warn(settings: list[str]) -> Any:
+        warnings.warn("of a library", RuntimeWarning, stacklevel=1)
+        return sentattn.fit(settings)
+
+    monkeypatch.setattr(sklearn, "fit", fit_and_warn)
+    with pytest.warns(RuntimeWarning, match="of a library"):
+        small(max_epochs=1).fit(TEXTS, NUMBERS)
 
 
 def test_a_failed_training_leaves_nothing(temporary: Path) -> None:
