@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -178,21 +177,14 @@ def _download(address: str) -> Path:
 
 
 def _latest() -> Path:
-    results = [result for result in OUTPUTS.glob(f"**/{RESULT}") if (result.parent / MODEL).is_dir()]
-    results = [result for result in results if not (result.parent.parent / RESULT).is_file()]  # an export is no run
+    folders = [file.parent for file in OUTPUTS.glob(f"**/{RESULT}") if (file.parent / MODEL).is_dir()]
+    results = [path / RESULT for path in folders if not (path.parent / RESULT).is_file()]  # `export` writes into runs
     for result in sorted(results, key=lambda result: result.stat().st_mtime, reverse=True):
         if OUTPUTS / SWEEPS not in result.parents and not Run(result.parent).is_trial:
             return result.parent
     trials = " but the trials of sweeps, which are named by their path" if results else ""
     message = f"run=latest: outputs/ holds no finished run yet{trials}; train one with `python -m sentattn.train`."
     raise RunError(Fault("run", "not_found", message))
-
-
-def advice(run: Run | None) -> str:
-    """Returns what to type after an interruption of a run, or before there is one."""
-    if run is None or not run.last_checkpoint.is_file():
-        return "nothing was trained yet: type the same command again."
-    return f"continue with: python -m sentattn.train resume={shlex.quote(str(run.path))}"
 
 
 def summarize(result: Node) -> Tree:

@@ -102,7 +102,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with (
             TemporaryDirectory(prefix="sentattn-") as folder,
             isolate_rng(),
-            warnings.catch_warnings(record=True) as raised,
+            warnings.catch_warnings(record=not self.verbose) as caught,
             redirect_stdout(sys.stdout if self.verbose else printed),
             redirect_stderr(sys.stderr if self.verbose else printed),
         ):
@@ -111,7 +111,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             settings += [] if typed & SHARED_CACHE else [f"data.cache_dir={folder}/cache"]
             run = fit([*settings, *overrides])
             trained = run.classifier, run.metrics
-        for warning in raised:
+        for warning in caught or ():
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
         for line in printed.getvalue().splitlines():
             if line.startswith("warning: "):

@@ -27,10 +27,10 @@ import sentattn
 from sentattn.config.request import read_request
 from sentattn.prediction.model import LoadedRun, load
 from sentattn.rendering import save, terminal
-from sentattn.run import Run, advice, summarize, write_atomically
+from sentattn.run import Run, summarize, write_atomically
 from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
-from sentattn.training.resume import open_interrupted
+from sentattn.training.resume import advice, open_interrupted
 
 QUOTED = ("path", "split", "test", "last.seed + 1", "missing")
 """Names of what is inserted into commands and was quoted before, or needs no quotes."""
@@ -340,6 +340,7 @@ def test_printed_commands_are_quoted_for_a_shell(tmp_path: Path, folder: str) ->
     run = Run(tmp_path / folder)
     run.last_checkpoint.parent.mkdir(parents=True)
     run.last_checkpoint.touch()
+    (run.path / "config.yaml").write_text("{}")
     command = advice(run).partition(": ")[2]
     assert shlex.split(command)[-1] == f"resume={run.path}"
     assert shlex.split(predict_command(run.path).replace("\\\n", ""))[3] == f"run={run.path}"

@@ -283,7 +283,7 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
         yield (PRECISION,), "conflict", message
     loggers = nodes(c.settings, "logger")
     if len(loggers) > 1 and any(get_path(node, TARGET) == NO_LOGGER for node in loggers.values()):
-        yield ("logger",), "conflict", "logger=none stands for no logger, and not next to others: leave it out."
+        yield ("logger",), "conflict", "logger=none is no logger: leave it out of the list, or type logger=none alone."
     monitors = [node for node in nodes(c.settings, "callbacks").values() if get_path(node, TARGET) == LOGS_ALONE]
     if monitors and c.is_typed("callbacks") and c.value(f"logger.{TARGET}") == NO_LOGGER:
         message = "callbacks=lr_monitor has no effect with logger=none: leave one of them out."

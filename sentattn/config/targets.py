@@ -74,7 +74,7 @@ def check_targets(saved: Node, choices: Choices, *, trust: bool = False) -> Tree
         Fault(
             path,
             "unsafe",
-            f"{path} names {target}, which is not a class of sentattn for it. Loading runs no code that a file names; "
+            f"{path} names {target}, which is not among its choices. Loading runs no code that a file names; "
             "if it is a class of your own, and you trust where the file comes from, type trust=true.",
         )
         for path, target in _targets(settings, "")

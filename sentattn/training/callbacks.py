@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import time
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -21,10 +18,10 @@ from sentattn.config.types import Node
 from sentattn.console import Progress
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
-from sentattn.errors import Fault, TrainingError, first_line
+from sentattn.errors import Fault, TrainingError
 from sentattn.loggers.guard import Guard
 from sentattn.metrics import format_value
-from sentattn.run import Run, advice, write_atomically
+from sentattn.run import write_atomically
 from sentattn.training.lit_module import LitClassifier, State
 
 Row = dict[str, float]
@@ -203,21 +200,6 @@ class LearningRates(LearningRateMonitor):
     def on_train_start(self, trainer: Trainer, *args: object, **kwargs: object) -> None:
         if trainer.loggers:
             super().on_train_start(trainer, *args, **kwargs)
-
-
-@contextmanager
-def explained_errors(callbacks: Mapping[str, Callback], run: Run) -> Iterator[None]:
-    """Raises a `TrainingError` for an error inside a callback of the settings, by path in them, with its hook."""
-    try:
-        yield
-    except Exception as error:
-        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-        for frame, (key, callback) in itertools.product(frames, callbacks.items()):
-            if frame.f_locals.get("self") is callback:
-                place = f"{Path(frames[-1].f_code.co_filename).name}, line {frames[-1].f_lineno}"
-                reason = f"{frame.f_code.co_qualname} raised {type(error).__name__}: {first_line(error)} ({place})"
-                raise TrainingError(Fault(key, "failed", f"{key}: {reason}; {advice(run)}")) from error
-        raise
 
 
 class FiniteLoss(Callback):

@@ -33,11 +33,12 @@ from sentattn.loggers import build_loggers, require_installed
 from sentattn.metrics import ORDERED_ONLY
 from sentattn.models.embedding import TrainingTexts
 from sentattn.training import environment, evaluate
-from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging, explained_errors
+from sentattn.training.callbacks import EpochLines, EpochRecorder, FiniteLoss, StepPoints, averaging
 from sentattn.training.checkpoint import Checkpoints, read_identity
 from sentattn.training.launch import FOLDER, TASK, announce, launch
 from sentattn.training.lit_module import build_lit, build_optimizer
 from sentattn.training.resume import (
+    advice,
     find_finished,
     find_interrupted,
     open_interrupted,
@@ -47,7 +48,7 @@ from sentattn.training.resume import (
 from sentattn.training.signals import Signals
 from sentattn.training.start import start_from, weights_hash
 from sentattn.training.states import require_positions, use_cached_states
-from sentattn.training.trainer import build_callbacks, build_trainer
+from sentattn.training.trainer import build_callbacks, build_trainer, explained_errors
 
 if TYPE_CHECKING:
     from pytorch_lightning import Callback
@@ -332,14 +333,14 @@ def _explained_end(run: runs.Run | None, signals: Signals) -> Iterator[None]:
     except Interruption as interruption:
         if run is not None and not run.last_checkpoint.is_file() and ranks.is_rank_zero():
             shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained yet
-        raise Interruption(interruption.number, runs.advice(run)) from None
+        raise Interruption(interruption.number, advice(run)) from None
     except RuntimeError as error:
         if ranks.several() and signals.received:
-            raise Interruption(signals.received, runs.advice(run)) from None
+            raise Interruption(signals.received, advice(run)) from None
         # NCCL's error has this type. gloo raises a plain one: which rank has died is then seen from the exit codes.
         if not isinstance(error, DistError):
             raise
-        message = f"Another process of this training has ended, and so this one ends; {runs.advice(run)}"
+        message = f"Another process of this training has ended, and so this one ends; {advice(run)}"
         raise RunError(Fault("trainer.devices", "interrupted", message)) from None
 
 

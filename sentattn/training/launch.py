@@ -19,6 +19,7 @@ from sentattn.config.schema import Settings
 from sentattn.distributed import ranks
 from sentattn.distributed.devices import cores
 from sentattn.errors import Fault, Interruption, RunError, UserError
+from sentattn.training.resume import advice
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
@@ -60,9 +61,9 @@ def launch(
             signal_number = interruption.number
         record = run.Run(Path((folder / RUN).read_text(encoding="utf-8"))) if (folder / RUN).exists() else None
     if signal_number is not None and not (record and (record.path / run.RESULT).exists()):
-        raise Interruption(signal_number, run.advice(record))
+        raise Interruption(signal_number, advice(record))
     if failures:
-        raise explain(failures, processes, run.advice(record))
+        raise explain(failures, processes, advice(record))
     assert record is not None, "a training that has succeeded has a run"
     return record
 

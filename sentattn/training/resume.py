@@ -13,12 +13,13 @@ from typing import TypeAlias
 
 from sentattn import run
 from sentattn.config.compose import ENCODER, TOKENIZER, setting_hash
-from sentattn.config.groups import get_path
+from sentattn.config.groups import Choices, get_path
+from sentattn.config.targets import check_targets
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
 from sentattn.data.hub import content_hash, find_folder
 from sentattn.distributed.devices import resolve_precision
-from sentattn.errors import Fault, RunError, UserError
+from sentattn.errors import Fault, RunError, SettingError, UserError
 
 SAME = ("seed", "test", "data.vectors", ENCODER)
 """Keys outside the hash of a setting in which duplicate runs are equal too."""
@@ -41,6 +42,18 @@ def open_interrupted(path: Path) -> run.Run:
         raise RunError(Fault("resume", "missing", f"{path} has no checkpoint to resume from; {again}"))
     require_encoder(interrupted, interrupted.settings)
     return interrupted
+
+
+def advice(interrupted: run.Run | None) -> str:
+    """Returns what to type after an interruption of a run, or before there is one."""
+    if interrupted is None or not interrupted.last_checkpoint.is_file():
+        return "nothing was trained yet: type the same command again."
+    command = f"python -m sentattn.train resume={shlex.quote(str(interrupted.path))}"
+    try:
+        check_targets(interrupted.settings, Choices.of())
+    except SettingError:  # the settings name a class of the user's own
+        command += " trust=true"
+    return f"continue with: {command}"
 
 
 def require_encoder(saved: run.Run, settings: Node) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytorch_lightning import Trainer
@@ -14,8 +18,10 @@ from sentattn.config.groups import nodes
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Node
 from sentattn.distributed import devices, ranks
-from sentattn.errors import Fault, SettingError, first_line
+from sentattn.errors import Fault, SettingError, TrainingError, first_line
+from sentattn.run import Run
 from sentattn.training.checkpoint import FileInPlace
+from sentattn.training.resume import advice
 
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
@@ -67,3 +73,18 @@ def build_callbacks(settings: Node) -> dict[str, Callback]:
             message = f"{key}: {node[TARGET]} cannot be built: {first_line(error)}."
             raise SettingError(Fault(key, "invalid", message)) from error
     return callbacks
+
+
+@contextmanager
+def explained_errors(callbacks: Mapping[str, Callback], run: Run) -> Iterator[None]:
+    """Raises a `TrainingError` for an error inside a callback of the settings, by path in them, with its hook."""
+    try:
+        yield
+    except Exception as error:
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        for frame, (key, callback) in itertools.product(frames, callbacks.items()):
+            if frame.f_locals.get("self") is callback:
+                place = f"{Path(frames[-1].f_code.co_filename).name}, line {frames[-1].f_lineno}"
+                reason = f"{frame.f_code.co_qualname} raised {type(error).__name__}: {first_line(error)} ({place})"
+                raise TrainingError(Fault(key, "failed", f"{key}: {reason}; {advice(run)}")) from error
+        raise

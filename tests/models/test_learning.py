@@ -88,6 +88,7 @@ def assert_learns(choice: str, seed: int, folder: Path, *, quick: bool) -> Loade
     return run
 
 
+# The relation networks take longest, and are trained by the shared recipe alone.
 @pytest.mark.parametrize("choice", OVER_A_BILSTM + [choice for choice in VARIANTS if "relation" not in choice])
 def test_learns(choice: str, tmp_path: Path) -> None:
     assert_learns(choice, 0, tmp_path, quick=True)

@@ -28,6 +28,7 @@ from sentattn.errors import Fault, RunError, first_line
 from sentattn.run import CONFIG, Run, write_atomically
 
 LOGGER = "sentattn.loggers.wandb_logger"
+"""`_target_` of the logger to W&B."""
 ANSWER_SECONDS = 10.0
 MINUTES = 10.0  # for one run
 STUDY = "study.db"  # instead of a run's settings in the folder of a study
