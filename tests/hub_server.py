@@ -134,7 +134,9 @@ class _Handler(BaseHTTPRequestHandler):
                 asked = json.loads(body)
                 name = f"{asked['organization']}/{asked['name']}"
                 status = 409 if name in self.server.repositories else 200
-                self.server.repositories.setdefault(name, Repository(private=asked.get("visibility") == "private"))
+                self.server.repositories.setdefault(
+                    name, Repository(private=asked.get("visibility") == "private" or asked.get("private", False))
+                )
                 self._send(status, json.dumps({"url": f"{self.server.address}/{name}"}).encode())
             case ["api", "models", _, _, "preupload", _]:
                 files = [

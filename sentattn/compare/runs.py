@@ -370,7 +370,7 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
     file = run.predictions(split)
     columns = ["row_id", "group", "length", "label", "predicted", "probabilities"]
     try:
-        table = pq.read_table(file, columns=columns, filters=[("split", "==", split)])
+        table = pq.read_table(file, columns=columns, filters=[("split", "==", split)], partitioning=None)
     except FileNotFoundError as error:
         path = shlex.quote(str(run.path))
         again = f"to train it again: python -m sentattn.train from={path}"
