@@ -4,7 +4,7 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
                                 [--cfg job] [--config-dir FOLDER]
        python -m sentattn.train -m [KEY=VALUE,VALUE,... ...] [seeds=N] [slots=N]
 
-  data=demo                demo, imdb, yelp, table (files of your own), hub (Hugging Face); data.limit=500 for a quick look
+  data=demo                demo, imdb, yelp, table (your files) or hub (Hugging Face); data.limit=500 for a quick look
   model=structured         a variant; `python -m sentattn.list models` shows them all
   model.attention.hops=4   a setting of one of its parts; model/attention=uniform replaces the part itself
   model/embedding=ngrams   bigrams and trigrams next to the words; model/pooling=prune and model/encoder=cnn likewise
