@@ -2,8 +2,8 @@
 
 usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
                                   [pairs=declared] [plan=FILE.yaml] [write_plan=true]
-                                  [reference=tfidf,nbsvm,...] [insight=true] [format=table] [output=FILE]
-                                  [columns=NAME,...] [report=FILE] [figure=FILE] [to=wandb]
+                                  [reference=tfidf,nbsvm,...] [insight=true] [ensemble=true] [format=table]
+                                  [output=FILE] [columns=NAME,...] [report=FILE] [figure=FILE] [to=wandb]
 
   FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
               Trials of sweeps are left out unless their own directories are given
@@ -24,6 +24,8 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
   insight     true: what the attention means, as tables below the leaderboard: the shape of the weights, their
               faithfulness and, on the demo, plausibility, on a sample of 200 rows; a number, or all, for another
               sample. Kept with each run, so the next call is fast
+  ensemble    true: the leaderboard also has the average of the log odds of each setting's seeds, as one model with the
+              sum of their costs; it has neither interval nor verdict
   output_dir  folder for the runs of references; default outputs
   format      table (default), markdown, csv or latex
   columns     columns of the leaderboard, such as accuracy,f1_macro,train_seconds; default all, in a terminal a few
@@ -82,6 +84,7 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "write_plan": ("bool", False),
     "reference": ("str", ""),
     "insight": ('bool | Count | Literal["all"]', False),
+    "ensemble": ("bool", False),
     "output_dir": ("str", "outputs"),
     "format": ('Literal["table", "markdown", "csv", "latex"]', "table"),
     "columns": ("str", ""),
@@ -93,7 +96,7 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "to": ('Literal["wandb"]', None),
 }
 """Type and default of each option."""
-ANALYSIS = ("split", "where", "margin", "pairs", "plan", "reference", "insight", "output_dir")
+ANALYSIS = ("split", "where", "margin", "pairs", "plan", "reference", "insight", "ensemble", "output_dir")
 """Options that `leaderboard` has too."""
 
 
@@ -129,8 +132,8 @@ def leaderboard(
 
     Args:
         runs: Runs, run directories, or folders that hold some; one or several.
-        options: Options of the command: `split`, `where`, `margin`, `pairs`, `plan`, `reference`, `insight` and
-            `output_dir`, such as `reference=["tfidf", "nbsvm"]`.
+        options: Options of the command: `split`, `where`, `margin`, `pairs`, `plan`, `reference`, `insight`, `ensemble`
+            and `output_dir`, such as `reference=["tfidf", "nbsvm"]`.
 
     Raises:
         UserError: If an option is wrong, or no finished run is left.
@@ -211,7 +214,9 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     if options["figure"]:
         require_same_rows("figure", options["figure"], comparisons)
     margin, explore, rows = options["margin"], options["pairs"] == "all", options["insight"]
-    comparisons = [replace(comparison, margin=margin, explore=explore) for comparison in comparisons]
+    comparisons = [
+        replace(comparison, margin=margin, explore=explore, ensemble=options["ensemble"]) for comparison in comparisons
+    ]
     if rows:
         from sentattn.compare import insight
 

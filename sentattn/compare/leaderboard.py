@@ -40,9 +40,8 @@ def board_lines(comparison: Comparison, style: Format = "table", columns: Sequen
     chosen = _choose(cells(comparison), columns)
     if style != "table":
         return table_in_format(chosen, style)
-    settings = comparison.leaderboard
-    remarks = [line for note in notes(settings) for line in wrap(note, "", "  ")]
-    lines = _terminal_lines(settings, majority=comparison.majority)
+    remarks = [line for note in notes(comparison.leaderboard) for line in wrap(note, "", "  ")]
+    lines = _terminal_lines(comparison.entries, majority=comparison.majority)
     if columns:
         width = sum(max(map(len, column)) + 2 for column in zip(*chosen, strict=True))
         lines = table_lines(chosen, align="<" + ">" * len(columns), wrap=0, width=width)
@@ -81,7 +80,7 @@ def cells(comparison: Comparison) -> list[list[str]]:
     """Returns the heading and a row for each setting, as text, and one for the share of the largest class."""
     names = list(comparison.leaderboard[0].metrics)
     rows = [["settings", "seeds", *names, *COSTS]]
-    for setting in comparison.leaderboard:
+    for setting in comparison.entries:
         costs = ["-" if np.isnan(cost) else f"{cost:,.{digits}f}" for cost, digits in _costs(setting)]
         rows.append([setting.name, str(len(setting.runs)), *(format_metric(setting, name) for name in names), *costs])
     values = [f"{comparison.majority:.4f}" if name == "accuracy" else "-" for name in names]
@@ -92,7 +91,7 @@ def values(comparison: Comparison) -> list[list[object]]:
     """Returns unrounded values with the ends of 95% intervals, empty where there are none; the header first."""
     names = [f"{name}{end}" for name in comparison.leaderboard[0].metrics for end in ("", "_low", "_high")]
     rows: list[list[object]] = [["settings", "seeds", *names, *(name.replace(" ", "_") for name in COSTS)]]
-    for setting in comparison.leaderboard:
+    for setting in comparison.entries:
         rows.append([setting.name, len(setting.runs)])
         for name, estimate in setting.metrics.items():
             rows[-1] += [estimate.value, *(setting.interval(name) or ("", ""))]

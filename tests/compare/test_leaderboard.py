@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from run_folders import make_run, write_predictions
+from run_folders import compare, make_run, write_predictions
 from scipy import stats
 
 from sentattn.compare.comparison import Comparison, read_comparisons
-from sentattn.compare.leaderboard import board_lines, notes, training_lines
+from sentattn.compare.leaderboard import board_lines, message_lines, notes, training_lines
 from sentattn.compare.report.page import part
 from sentattn.metrics import MAJORITY
 from sentattn.run import Run
@@ -199,3 +199,27 @@ def test_seeds_without_predictions_have_no_table(tmp_path: Path) -> None:
     for run in runs:
         (run.path / "predictions.parquet").unlink()
     assert training_lines(runs) == []
+
+
+def test_the_average_of_seeds_is_one_model_without_an_interval(tmp_path: Path) -> None:
+    paths = [make_run(tmp_path, "model=mean", seed=seed, latency_ms={"one": 2.0, "batch": 3.0}) for seed in range(3)]
+    make_run(tmp_path, "model=structured")
+    compared = compare(tmp_path, ensemble=True)
+    header, *rows = csv.reader(board_lines(compared, "csv"))
+    [average] = [dict(zip(header, row, strict=True)) for row in rows if "average" in row[0]]
+    tables = [pq.read_table(path / "predictions.parquet") for path in paths]
+    odds = np.mean(
+        [np.log(p[:, 1] / p[:, 0]) for p in (np.stack(t["probabilities"].to_numpy()) for t in tables)], axis=0
+    )
+    labels = tables[0]["label"].to_numpy()
+    assert float(average["accuracy"]) == pytest.approx(((odds > 0) == labels).mean())
+    assert float(average["log_loss"]) == pytest.approx(np.log1p(np.exp(np.where(labels, -odds, odds))).mean(), rel=1e-5)
+    assert average["accuracy_low"] == average["accuracy_high"] == ""
+    assert [float(average[key]) for key in ("parameters", "train_seconds", "ms_one_text")] == [3 * 1234, 33.0, 6.0]
+    assert not any("average" in pair.first.name + pair.second.name for pair in compared.tests)
+    assert not any("average of" in line for line in message_lines(compared))
+
+
+def test_a_setting_with_a_seed_has_no_average(tmp_path: Path) -> None:
+    make_run(tmp_path, "model=mean")
+    assert board_lines(compare(tmp_path, ensemble=True)) == board_lines(compare(tmp_path))
