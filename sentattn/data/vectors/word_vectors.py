@@ -1,11 +1,10 @@
-"""Vectors of the words of a vocabulary, read from a file or trained on the training rows by gensim, and cached."""
+"""Vectors of the words of a vocabulary, read from a file or computed from the training rows, and cached."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -26,10 +25,13 @@ from sentattn.data.vectors.vector_file import NAMES, VectorFile, read_torchtext,
 from sentattn.errors import DataError, Fault
 
 FORMAT = 2
-WORD2VEC_FORMAT = "word2vec 1"
-EPOCHS = 8
-OPTIONS = {"sg": 1, "negative": 5, "window": 8, "sample": 1e-4, "seed": 0, "workers": 1}
-"""Options of word2vec: skip-gram with negative samples; more than one worker is not reproducible."""
+TRAINED_FORMAT = "svd 1"
+WINDOW = 5
+"""Tokens on either side of a word that are its contexts."""
+SMOOTHING = 0.75
+"""Power of the number of a context: rare contexts have a high information by chance."""
+SCALE = 0.2
+"""Root mean square of a word's vector."""
 VECTORS, WORDS = "vectors", "words"
 """Names of the matrix, one row per word, and of the list of words in the cached file."""
 OTHER_WORDS = "are they of another language, or in another case (data.lowercase)?"
@@ -148,49 +150,77 @@ def cached_table(identity: object, make: Callable[[], Vectors], *, cache: Path, 
 def train_vectors(
     words: Sequence[str], corpus: Corpus, rows: NDArray[np.int64], *, size: int, cache: Path, progress: Progress
 ) -> WordVectors:
-    """Trains vectors of the vocabulary on whole training texts (Mikolov et al. 2013, skip-gram with negative samples).
+    """Computes vectors of the vocabulary from whole training texts, by `factorize`.
 
     They depend only on these texts, the vocabulary and the size, and are cached: all variants and seeds start from the
     same vectors. `words`, `cache` and `progress` are those of `read_vectors`, `rows` are the training rows of the
     corpus, and `size` is the number of numbers per word.
 
     Raises:
-        DataError: If gensim is not installed.
+        DataError: If no text has two known words.
     """
-    if importlib.util.find_spec("gensim") is None:
-        message = 'data.vectors=train needs gensim: type pip install "sentattn[vectors]".'
-        raise DataError(Fault("data.vectors", "missing", message))
     texts = hashlib.sha256(corpus.row_ids[rows].tobytes()).hexdigest()
-    identity = [WORD2VEC_FORMAT, EPOCHS, OPTIONS, corpus.folder.name, texts, list(words), size]
-    sentences = Sentences(words, corpus, rows)
-    table = cached_table(identity, lambda: _train(sentences, size, progress), cache=cache, progress=progress)
+    identity = [TRAINED_FORMAT, WINDOW, SMOOTHING, SCALE, corpus.folder.name, texts, list(words), size]
+
+    def compute() -> Vectors:
+        number_of = {word: number for number, word in enumerate(words)}
+        number_W = np.array([number_of.get(word, -1) for word in corpus.words])
+        spans = np.stack([corpus.token_offsets[rows], corpus.token_offsets[rows + 1]], axis=1)
+        tokens_N = number_W[np.concatenate([corpus.tokens[start:end] for start, end in spans])]
+        texts_N = np.repeat(np.arange(len(rows)), corpus.lengths[rows])
+        is_known_N = tokens_N >= 0
+        tokens_N, texts_N = tokens_N[is_known_N], texts_N[is_known_N]
+        vectors_VE = factorize(tokens_N, texts_N, len(words), size=size, progress=progress)
+        return {words[number]: vectors_VE[number] for number in np.unique(tokens_N)}
+
+    table = cached_table(identity, compute, cache=cache, progress=progress)
     return align(table, words, name=TRAIN, trained=True)
 
 
-class Sentences:
-    """The known words of each training row; gensim iterates over them once per epoch."""
+def factorize(
+    tokens_N: NDArray[np.int64], texts_N: NDArray[np.int64], words: int, *, size: int, progress: Progress
+) -> NDArray[np.float32]:
+    """Returns vectors_VE of words, the truncated SVD of their positive pointwise mutual information.
 
-    def __init__(self, words: Sequence[str], corpus: Corpus, rows: NDArray[np.int64]) -> None:
-        known = set(words)
-        self._corpus, self._rows = corpus, rows
-        self._words = np.array([word if word in known else "" for word in corpus.words], dtype=object)
+    M_wc = max(0, log(n_wc sum_c' n_c'^a / (n_w n_c^a))) with a = `SMOOTHING`, where n_wc counts the tokens c within
+    `WINDOW` tokens of a token w of the same text, the nearest `WINDOW` times and the farthest once (Levy et al. 2015,
+    sections 3.1 to 3.3); the vectors are the rows of (U_E + V_E) S_E^0.5 of M = U S V^T, brought to one length.
+    Skip-gram with negative samples factorizes such a matrix too (Levy and Goldberg 2014), in more time.
 
-    def __iter__(self) -> Iterator[list[str]]:
-        for row in self._rows:
-            start, end = self._corpus.token_offsets[row : row + 2]
-            yield [word for word in self._words[self._corpus.tokens[start:end]] if word]
+    Args:
+        tokens_N: Number of the word of each token.
+        texts_N: Number of the text of each token, in order.
+        words: Number of words V.
+        size: Numbers per word E; those beyond V - 1 are 0.
+        progress: Called with the progress of the work.
 
+    Raises:
+        DataError: If no text has two tokens.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.linalg import svds
 
-def _train(sentences: Sentences, size: int, progress: Progress) -> Vectors:
-    from gensim.models import Word2Vec
-    from gensim.models.callbacks import CallbackAny2Vec
-
-    class Report(CallbackAny2Vec):  # type: ignore[misc]  # gensim has no types
-        done = 0
-
-        def on_epoch_begin(self, model: Word2Vec) -> None:
-            progress("Training word vectors", self.done, EPOCHS)
-            self.done += 1
-
-    model = Word2Vec(sentences, vector_size=size, min_count=1, epochs=EPOCHS, callbacks=[Report()], **OPTIONS)
-    return {word: model.wv[word] for word in model.wv.index_to_key}
+    counts_VV = csr_array((words, words), dtype=np.float32)
+    for distance in range(1, WINDOW + 1):
+        progress("Counting pairs of words", distance - 1, WINDOW)
+        is_pair = texts_N[:-distance] == texts_N[distance:]
+        pairs = tokens_N[:-distance][is_pair], tokens_N[distance:][is_pair]
+        weights = np.full(len(pairs[0]), WINDOW + 1 - distance, np.float32)
+        counts_VV += csr_array((weights, pairs), shape=counts_VV.shape)
+    counts = (counts_VV + counts_VV.T).tocoo()
+    if not counts.nnz or words == 1:
+        message = "data.vectors=train needs training texts of two known words: lower data.min_count, or leave it out."
+        raise DataError(Fault("data.vectors", "missing", message))
+    progress("Computing word vectors", 0, 1)
+    number_V = counts.sum(axis=0).astype(np.float64)
+    context_V = number_V**SMOOTHING / (number_V**SMOOTHING).sum()
+    w, c = counts.coords
+    information = np.log(np.maximum(counts.data / number_V[w] / context_V[c], 1)).astype(np.float32)
+    matrix_VV = csr_array((information, (w, c)), shape=counts.shape)
+    matrix_VV.eliminate_zeros()
+    start_V = np.random.default_rng(0).random(words, np.float32)
+    left_VE, values_E, right_EV = svds(matrix_VV, k=min(size, words - 1), v0=start_V)
+    vectors_VE = (left_VE + right_EV.T) * np.sqrt(values_E)
+    length_V1 = np.linalg.norm(vectors_VE, axis=1, keepdims=True)
+    vectors_VE *= SCALE * np.sqrt(size) / np.maximum(length_V1, 1e-4 * length_V1.max())  # less is rounding
+    return np.pad(vectors_VE, ((0, 0), (0, size - len(values_E)))).astype(np.float32)
