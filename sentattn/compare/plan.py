@@ -15,8 +15,8 @@ from sentattn.compare.comparison import Comparison
 from sentattn.compare.pairs import Plan, declared_indices
 from sentattn.compare.runs import VECTORS, EvaluatedRun, Setting, group_by_setting, read_runs, rest
 from sentattn.config import types
-from sentattn.config.compose import compose
-from sentattn.config.groups import Choices
+from sentattn.config.compose import ENCODER, PRETRAINED, REVISION, TOKENIZER, compose
+from sentattn.config.groups import Choices, get_path
 from sentattn.config.schema import SEEDS
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Kind, Node, Tree
@@ -125,18 +125,25 @@ def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], Tree]:
 
 
 def _match(wanted: Node, comparison: Comparison) -> Setting | None:
-    """Returns the setting of a comparison that has the wanted values; of several the one with the preset's name."""
+    """Returns the setting of a comparison that has the wanted values.
+
+    A pretrained encoder may lie anywhere, and its tokenizer with it; of several settings the one with the plan's name
+    of the encoder and of the preset is meant.
+    """
     ignored = {LABEL, *(key for key, value in wanted.items() if value == RESOLVED_LATER)}
+    if wanted.get(f"model.embedding.{TARGET}") == PRETRAINED:
+        ignored.add(TOKENIZER)
     flat = {setting.key: rest(setting.settings) for setting in comparison.settings}
     alike = [
         setting for setting in comparison.settings if _without(flat[setting.key], ignored) == _without(wanted, ignored)
     ]
-    named = [setting for setting in alike if flat[setting.key].get(LABEL) == wanted.get(LABEL)]
-    if len(alike) > 1 and len(named) != 1:
+    for key in (TOKENIZER, LABEL):
+        alike = [setting for setting in alike if flat[setting.key].get(key) == wanted.get(key)] or alike
+    if len(alike) > 1:
         names = "; ".join(f"{setting.name} ({setting.runs[0].path})" for setting in alike)
         message = f"Several settings fit one side of the plan: {names}. Leave all but one out, with where= or folders."
         raise RunError(Fault("plan", "conflict", message))
-    return next(iter(named or alike), None)
+    return next(iter(alike), None)
 
 
 def _without(flat: Node, keys: set[str]) -> Tree:
@@ -206,6 +213,7 @@ def as_overrides(settings: Node) -> Tree:
     choices = Choices.of()
     chosen = {key: name for key, name in choices.chosen(settings).items() if key.startswith(GROUPS)}
     overrides: Tree = {key: chosen[key] for key in ("model", "data") if key in chosen}
+    overrides |= {key: name for key in (ENCODER, REVISION) if (name := get_path(settings, key)) is not None}
 
     def composed() -> Node:
         return compose([f"{key}={text}" for key, text in _texts(overrides).items()])

@@ -197,3 +197,39 @@ def test_callbacks_of_a_run_can_be_typed_again() -> None:
     assert (overrides["callbacks"], overrides["callbacks.early_stopping.patience"]) == (["early_stopping"], 4)
     with pytest.raises(SettingError):
         as_overrides(compose(["callbacks.own._target_=own_callbacks.Counting"], trust=True))
+
+
+POOLINGS = ("structured", "uniform")
+
+
+def pretrained(folder: Path, name: str) -> list[Path]:
+    """Makes runs of two poolings over an encoder at a path."""
+    sides = [(f"model.embedding.name={name}", f"model/attention={pooling}") for pooling in POOLINGS]
+    return [make_run(folder, "model=pretrained", *side, seed=seed, rows=400) for side in sides for seed in range(3)]
+
+
+def planned(file: Path, folder: Path) -> list[str]:
+    """Returns the tokenizers of both sides of the pair of a plan."""
+    [pair] = apply(read_plan(file), read_comparisons([folder], split="test")[0]).declared
+    return [setting.settings["data"]["tokenizer"] for setting in pair]
+
+
+def test_a_plan_fits_an_encoder_anywhere_and_of_two_the_named_one(tmp_path: Path) -> None:
+    base = ["model=pretrained", "data=demo", "model.embedding.name=org/encoder"]
+    a, b = ({"model/attention": pooling} for pooling in POOLINGS)
+    file = written(tmp_path, base=base, pairs=[{"a": a, "b": b}])
+    pretrained(tmp_path / "outputs", "/models/encoder")
+    assert planned(file, tmp_path / "outputs") == ["/models/encoder"] * 2
+    pretrained(tmp_path / "outputs", "/models/other")
+    with pytest.raises(RunError):
+        planned(file, tmp_path / "outputs")
+    pretrained(tmp_path / "outputs", "org/encoder")
+    assert planned(file, tmp_path / "outputs") == ["org/encoder"] * 2
+
+
+def test_a_proposed_plan_names_the_encoder(tmp_path: Path) -> None:
+    pretrained(tmp_path / "outputs", "/models/encoder")
+    plan, faults = write_plan(tmp_path / "plan.yaml", [tmp_path / "outputs"], split="test", margin=0.5)
+    assert not faults
+    assert "model.embedding.name=/models/encoder" in plan.content["base"]
+    assert planned(plan.path, tmp_path / "outputs") == ["/models/encoder"] * 2
