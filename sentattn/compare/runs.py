@@ -52,6 +52,8 @@ class Rows:
         return hash(self.row_ids), self.labels_N.tobytes()
 
 
+OF_PROBES = ("model.name", "model.encoder", "model.layer", "model.dtype")
+"""Settings of references that a name has only where they differ."""
 NOT_READ = Rows((), np.empty(0, np.int64), None, np.empty(0, np.int64)), np.empty((0, 0))
 """Rows and probabilities of a run whose predictions are not read."""
 
@@ -245,7 +247,7 @@ def names(settings: Sequence[Node], without: Sequence[str] = ()) -> list[str]:
             _as_typed(key, value)
             for key, value in values.items()
             if any(other.get(key, ADDED_LATER.get(key, (value,))[0]) != value for other in others)
-            or (is_reference and key.startswith("model.") and key != "model.name")
+            or (is_reference and key.startswith("model.") and key not in OF_PROBES)
         ]
         result.append(f"{name}; {', '.join(words)}" if words else name)
     return result
