@@ -89,6 +89,7 @@ def states_of(run: LoadedRun, split: str, states: str) -> Any:
 def test_predictions_are_those_of_a_regression_over_the_states(trained: LoadedRun, tmp_path: Path, states: str) -> None:
     setting = probes(add_references(["probe"], comparison_of(trained), tmp_path))[states]
     assert setting.deterministic
+    assert setting.name == f"probe; states={states}, c={setting.settings['model']['c']:g}"
     data = comparison_of(trained).settings[0].runs[0].read_data("test")
     train, test = (np.array(list(states_of(trained, split, states))) for split in ("train", "test"))
     mean, std = train.mean(axis=0), train.std(axis=0)
