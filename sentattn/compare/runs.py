@@ -202,7 +202,7 @@ def average_of_seeds(setting: Setting) -> Setting:
     first, smallest = setting.runs[0], np.finfo(np.float64).tiny
     product_NC = np.exp(np.log(np.maximum(setting.probabilities, smallest)).mean(axis=0))
     result = {
-        "data": setting.runs[0].result["data"],
+        "data": first.result["data"],
         "parameters": {"total": setting.parameters * len(setting.runs)},
         "seconds": {"train": setting.cost("seconds.train") * len(setting.runs)},
         "tokens_per_second": setting.cost("tokens_per_second") / len(setting.runs),

@@ -61,9 +61,9 @@ class WordVectors:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the vectors, independent of their file, 16 hexadecimal digits; `train` for trained vectors."""
+        """Hash of the vectors, independent of their file, 16 hexadecimal digits; of trained ones, their method."""
         if self.trained:  # the training rows determine them, though not bit by bit on every processor
-            return TRAIN
+            return f"{TRAIN} {TRAINED_FORMAT}"
         content = hashlib.sha256(self.found_V.numpy().tobytes())
         content.update(self.vectors_VE.numpy().tobytes())
         return content.hexdigest()[:16]

@@ -82,6 +82,8 @@ def test_vectors_are_reproducible_and_computed_once(
     first, elsewhere = train(corpus, tmp_path / "a"), train(corpus, tmp_path / "b")
     assert np.array_equal(first.vectors_VE, elsewhere.vectors_VE)
     assert train(corpus, tmp_path / "a", size=9).vectors_VE.shape == (62, 9)
+    # Runs of vectors that were computed in another way are another setting.
+    assert first.fingerprint == elsewhere.fingerprint != "train"
     monkeypatch.setattr(word_vectors, "factorize", None)
     assert np.array_equal(first.vectors_VE, train(corpus, tmp_path / "a").vectors_VE)
 
