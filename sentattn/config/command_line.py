@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
+import gc
 import os
 import re
 import sys
@@ -15,6 +17,8 @@ from sentattn.errors import Fault, Interruption, SettingError, UserError, sugges
 
 CONFIG_DIR = "--config-dir"
 SPIN_COUNT = "5000"
+GC_THRESHOLD = 50_000
+"""New objects after which Python looks for garbage among them, by default 700."""
 REFERENCE = re.compile(r"\$\{[^{}]*\}")
 VARIABLE = re.compile(r"\$\{oc\.env: *(\w+) *(?:, *([^{}]*))?\}")
 """A reference to an environment variable, with a default or without."""
@@ -39,6 +43,10 @@ def command(function: Callable[[list[str]], None]) -> Callable[..., int]:
             os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
         # Large tensors from huge pages: a step on a CPU spends a quarter of its time on small ones.
         os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+        # A third of the time of `import torch, pytorch_lightning` is the search of new objects for garbage, and at exit
+        # Python searches all of them again.
+        gc.set_threshold(GC_THRESHOLD)
+        atexit.register(gc.freeze)
         try:
             if "--help" in arguments or "-h" in arguments:
                 print((sys.modules[function.__module__].__doc__ or "").strip())
