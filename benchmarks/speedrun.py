@@ -28,6 +28,14 @@ from measure import machine
 
 LINES = (0.906, 0.920, 0.930)
 OURS: dict[str, list[str]] = {
+    "wide_one_epoch": [
+        "model=wide",
+        "model.wide.orders=[1,2]",
+        "model.wide.vocab_size=200000",
+        "model.wide.lr=1000",
+        "data.batch_size=128",
+        "trainer.max_epochs=1",
+    ],
     "wide": ["model=wide"],
     "attended_ngrams": ["experiment=attended_ngrams"],
 }
