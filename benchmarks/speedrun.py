@@ -31,9 +31,9 @@ OURS: dict[str, list[str]] = {
     "wide_one_epoch": [
         "model=wide",
         "model.wide.orders=[1,2]",
-        "model.wide.vocab_size=200000",
-        "model.wide.lr=1000",
-        "data.batch_size=128",
+        "model.wide.vocab_size=100000",
+        "model.wide.lr=2000",
+        "data.batch_size=256",
         "trainer.max_epochs=1",
     ],
     "wide": ["model=wide"],
