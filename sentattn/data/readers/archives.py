@@ -130,8 +130,8 @@ def tar_files(path: Path, key: str, hint: str) -> Iterator[tuple[str, IO[bytes]]
     """
     with tarfile.open(path) as archive:
         for member in archive:
-            parts = member.name.split("/")
-            if not parts[0] or ".." in parts or not (member.isfile() or member.isdir()):
+            is_outside = member.name.startswith("/") or ".." in member.name.split("/")
+            if is_outside or not (member.isfile() or member.isdir()):
                 message = f"{path} must hold plain files only, got the member {member.name!r}. {hint}"
                 raise DataError(Fault(key, "unsafe", message))
             file = archive.extractfile(member)
