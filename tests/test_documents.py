@@ -112,7 +112,7 @@ def with_defaults(arguments: list[str], defaults: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [name for name, text in GUIDES.items() if any(c.needs for c in commands(text))])
-def test_settings_of_other_commands_are_legal(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_of_other_commands_are_legal(page: str, reviews: None, capsys: pytest.CaptureFixture[str]) -> None:
     for command in commands(PAGES[page]):
         if not command.needs or command.ours is None or "files above" in command.needs:
             continue
