@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 NAME = "model.embedding.name"
 Type = Literal["float32", "bfloat16"]
+ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
+"""Names that the configurations of transformers give to the dropout of an encoder's attention weights."""
 
 
 class Pretrained(Embedding):
@@ -44,6 +46,8 @@ class Pretrained(Embedding):
         lr: Learning rate of the last layer.
         layer_decay: Factor d of the learning rate from a layer to the one below it.
         tuned_layers: Number of layers that are tuned, the last ones; null tunes all, and the first embeddings.
+        attention_dropout: Share of the tuned encoder's own attention weights set to 0 while training; null takes that
+            of its configuration. On a CPU, only 0 lets it compute attention in one fused operation.
         norm: LayerNorm on the states.
         dropout: Share of the states' components set to 0 while training.
         word_dropout: It changes nothing; settings of data sets have it for other embeddings.
@@ -61,7 +65,7 @@ class Pretrained(Embedding):
     """
 
     idle: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {
-        **dict.fromkeys(("lr", "layer_decay", "tuned_layers"), ("frozen", (True,))),
+        **dict.fromkeys(("lr", "layer_decay", "tuned_layers", "attention_dropout"), ("frozen", (True,))),
         **dict.fromkeys(("dtype", "cache"), ("frozen", (False,))),
     }
     library_ids_V: Tensor
@@ -79,6 +83,7 @@ class Pretrained(Embedding):
         lr: Positive = 2e-5,
         layer_decay: Share = 0.95,
         tuned_layers: Count | None = None,
+        attention_dropout: Fraction | None = None,
         norm: bool = True,
         dropout: Fraction = 0.0,
         word_dropout: Fraction = 0.0,
@@ -115,6 +120,8 @@ class Pretrained(Embedding):
         if not frozen:
             from transformers import AutoModel
 
+            if attention_dropout is not None:
+                _set_attention_dropout(config, attention_dropout)
             self.encoder = _without_pooler(AutoModel.from_config(config, trust_remote_code=False))
             for path, part in list(self.encoder.named_modules()):
                 if type(part) is nn.Dropout:  # faster masks on a CPU, of the same share
@@ -265,6 +272,14 @@ def count_parameters(folder: Path) -> int:
         except (OSError, SafetensorError) as error:
             raise _refused(folder, "unreadable", f"{file.name} cannot be read: {error}") from error
     return number
+
+
+def _set_attention_dropout(config: PretrainedConfig, share: float) -> None:
+    names = [name for name in ATTENTION_DROPOUT if hasattr(config, name)]
+    if not names:
+        key = "model.embedding.attention_dropout"
+        raise SettingError(Fault(key, "conflict", f"{key}: {config.model_type} has no such dropout; leave it out."))
+    setattr(config, names[0], share)
 
 
 def _positions(config: PretrainedConfig) -> int | None:

@@ -144,6 +144,23 @@ def test_the_last_layers_alone(folder: Path) -> None:
     assert len(embedding.parameter_groups()) == 1
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_dropout_of_the_attention_of_a_tuned_encoder(folder: Path, share: float) -> None:
+    embedding, texts = make(folder, frozen=False, attention_dropout=share), batch(folder)
+    assert embedding.encoder is not None
+    for module in embedding.encoder.modules():
+        module.train(not isinstance(module, nn.Dropout))  # no other dropout
+    assert torch.equal(embedding(*texts), embedding(*texts)) == (share == 0)
+
+
+def test_an_encoder_without_attention_weights_has_no_dropout_of_them(folder: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(folder, tmp_path / "fnet"))
+    (copied / "config.json").write_text(json.dumps({"model_type": "fnet", "vocab_size": 30_000, "num_hidden_layers": 3}))
+    with pytest.raises(SettingError) as error:
+        Pretrained(num_embeddings=8, name=str(copied), frozen=False, attention_dropout=0.0)
+    assert (error.value.faults[0].key, error.value.faults[0].kind) == ("model.embedding.attention_dropout", "conflict")
+
+
 def test_a_tuned_encoder_starts_from_the_weights(folder: Path) -> None:
     states_BLE = make(folder, frozen=False, norm=False)(*batch(folder))
     for row, expected in enumerate(by_transformers(folder)):
