@@ -155,7 +155,9 @@ def test_dropout_of_the_attention_of_a_tuned_encoder(folder: Path, share: float)
 
 def test_an_encoder_without_attention_weights_has_no_dropout_of_them(folder: Path, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(folder, tmp_path / "fnet"))
-    (copied / "config.json").write_text(json.dumps({"model_type": "fnet", "vocab_size": 30_000, "num_hidden_layers": 3}))
+    (copied / "config.json").write_text(
+        json.dumps({"model_type": "fnet", "vocab_size": 30_000, "num_hidden_layers": 3})
+    )
     with pytest.raises(SettingError) as error:
         Pretrained(num_embeddings=8, name=str(copied), frozen=False, attention_dropout=0.0)
     assert (error.value.faults[0].key, error.value.faults[0].kind) == ("model.embedding.attention_dropout", "conflict")
