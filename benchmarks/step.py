@@ -85,7 +85,8 @@ def training_step(settings: list[str]) -> tuple[TextClassifier, Callable[[int], 
 
     def step(length: int) -> None:
         tokens_BL = torch.randint(2, WORDS, (BATCH, min(length, longest)))
-        classified = model(tokens_BL, torch.ones_like(tokens_BL, dtype=torch.bool))
+        with torch.autocast("cpu", torch.bfloat16, enabled=composed["trainer"]["precision"] == "bf16-mixed"):
+            classified = model(tokens_BL, torch.ones_like(tokens_BL, dtype=torch.bool))
         labels_B = torch.arange(BATCH) % 2
         optimizer.zero_grad()
         loss(classified.logits_BC, labels_B, classified.attended.weights_BRL).loss.backward()
