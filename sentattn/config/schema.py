@@ -241,6 +241,7 @@ ADDED_LATER: dict[str, tuple[object, ...]] = {
     "model.freeze_attention": (False,),
     "model.head.init": ("torch",),
     "model.attention.window": (None,),
+    "model.embedding.attention_dropout": (None,),
     "model.wide": ({"_target_": "sentattn.models.wide.NoWide"},),
     "data.val_by": ("row", None),
     "data.group": (None,),
