@@ -241,8 +241,13 @@ HASHES = {
     "experiment=lin2017_yelp": "e4fa4683afb5",
     "model=wide": "02163eef813a",
     "model=feedforward model.freeze_attention=true": "6000281d3dfa",
+    "model=pretrained model.embedding.name=encoder data=imdb": "0842999caacd",
+    "model=pretrained model.embedding.name=encoder model.embedding.frozen=false data=imdb": "fdc17a34a14d",
 }
-"""Of revision 0bb8758, whose runs are on record; on Yelp without `data.train_size`, which its hash held, of later."""
+"""Of revision 0bb8758, whose runs are on record; on Yelp without `data.train_size`, which its hash held, of later.
+
+Those of pretrained encoders are of revision 092a409.
+"""
 
 
 @pytest.mark.parametrize("line", HASHES)
