@@ -22,7 +22,7 @@ SHIFT = 0.13
 
 
 def main(path: Path) -> None:
-    """Draws the differences, in points, with the intervals at which Holm tested them."""
+    """Draws the differences, in points, with the intervals of the tests for a difference, at the levels of Holm."""
     with path.open(encoding="utf-8", newline="") as file:
         tests = list(csv.DictReader(file))
     figure, axis = plt.subplots(figsize=(7, 2.8), layout="constrained")
