@@ -77,10 +77,10 @@ class Run:
 
     @property
     def result(self) -> Tree:
-        """The content of `result.json`; a `RunError` if the run was interrupted before it, or has another format."""
+        """The content of `result.json`; a `RunError` if the run has none yet, or one of another format."""
         if not (self.path / RESULT).exists():
-            message = f"{self.path} has no {RESULT}: the run was interrupted before its end."
-            raise RunError(Fault(RESULT, "interrupted", message))
+            message = f"{self.path} has no {RESULT}: its training was interrupted, or still runs."
+            raise RunError(Fault(RESULT, "unfinished", message))
         result = self._read(RESULT, json.loads)
         require_format(self.path / RESULT, result.get(FORMAT_KEY))
         return result

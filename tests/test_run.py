@@ -232,7 +232,7 @@ def test_a_damaged_model_is_refused(run_copy: Path, name: str, content: str) -> 
 
 def test_interrupted_run_has_no_result(run_copy: Path) -> None:
     (run_copy / "result.json").unlink()
-    assert refused(lambda: Run(run_copy).result) == [("result.json", "interrupted")]
+    assert refused(lambda: Run(run_copy).result) == [("result.json", "unfinished")]
     (run_copy / "result.json").write_text("{")
     assert refused(lambda: Run(run_copy).result) == [("result.json", "unreadable")]
 

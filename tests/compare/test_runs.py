@@ -156,7 +156,7 @@ def test_a_run_that_cannot_be_compared_is_named_and_the_rest_compared(tmp_path: 
         if str(path) in fault.message
     }
     assert kinds == {
-        unfinished: "interrupted",
+        unfinished: "unfinished",
         failed: "interrupted",
         untested: "missing",
         lost: "missing",

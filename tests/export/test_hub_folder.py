@@ -183,7 +183,7 @@ def test_a_run_that_is_damaged_is_refused(run_copy: Path, tmp_path: Path) -> Non
     (run_copy / "result.json").write_text(json.dumps(result))
     assert refused(lambda: write_folder(LoadedRun(run_copy), tmp_path / "folder")) == [("run", "damaged")]
     (run_copy / "result.json").unlink()
-    assert refused(lambda: write_folder(LoadedRun(run_copy), tmp_path / "folder")) == [("result.json", "interrupted")]
+    assert refused(lambda: write_folder(LoadedRun(run_copy), tmp_path / "folder")) == [("result.json", "unfinished")]
     assert not (tmp_path / "folder").exists()
 
 
