@@ -23,8 +23,6 @@ DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(DRIVER is None, reason="needs Debian's chromium-driver")
 TEXT = "The film was not good, but the music was great."
 HOSTILE = "<script>document.title = 'run'</script> <img src=x onerror=\"document.title = 'run'\"> \u202e good \x07"
-WIDE, PHONE = (1280, "light"), (360, "dark")
-both_widths = pytest.mark.parametrize("page", [WIDE, PHONE], ids=["wide", "phone"], indirect=True)
 
 
 class Server:
@@ -108,9 +106,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
         yield started
 
 
-@pytest.fixture
+@pytest.fixture(params=[(1280, "light"), (360, "dark")], ids=["wide", "phone"])
 def page(request: pytest.FixtureRequest, driver: Chrome, server: Server) -> Page:
-    width, scheme = getattr(request, "param", WIDE)
+    width, scheme = request.param
     size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     scheme = {"name": "prefers-color-scheme", "value": scheme}
@@ -122,7 +120,6 @@ def page(request: pytest.FixtureRequest, driver: Chrome, server: Server) -> Page
     return Page(driver, address)
 
 
-@both_widths
 def test_a_click_removes_a_word_and_keeps_the_old_result(page: Page) -> None:
     assert not page.driver.find_element(By.ID, "models").is_displayed()
     page.type(TEXT)
@@ -192,7 +189,6 @@ def test_the_address_links_to_what_is_shown(page: Page) -> None:
     page.driver.switch_to.window(first)
 
 
-@both_widths
 def test_a_chosen_hop_is_shown_on_both_sides(page: Page) -> None:
     def chosen() -> list[str]:
         return [one.get_attribute("value") for one in page.all(".model:nth-of-type(1) fieldset input:checked")]
@@ -250,7 +246,6 @@ def test_rows_are_filtered_and_picked(page: Page) -> None:
     assert page.driver.switch_to.active_element.text == picked
 
 
-@both_widths
 def test_pairs_are_drawn(page: Page) -> None:
     page.type(TEXT)
     page.driver.find_element(By.ID, "pairs").click()
@@ -265,7 +260,6 @@ def test_pairs_are_drawn(page: Page) -> None:
     assert len(page.words("before")) == len(words) + 1
 
 
-@both_widths
 def test_no_violations_for_axe_and_no_scrolling(page: Page) -> None:
     page.type(TEXT)
     page.all(".now .text span")[2].click()
@@ -281,7 +275,6 @@ def test_no_violations_for_axe_and_no_scrolling(page: Page) -> None:
     assert page.driver.execute_script(is_narrow)
 
 
-@both_widths
 def test_hostile_and_long_texts_do_no_harm(page: Page) -> None:
     submit(page, HOSTILE)
     page.until(page.words)
@@ -319,7 +312,6 @@ def test_uniform_attention_is_named_and_not_shaded(page: Page, pairs: bool) -> N
     assert [one.is_displayed() for one in page.all(".now article > .top .legend")] == [True, False]
 
 
-@both_widths
 def test_a_tip_does_not_hide_the_line_of_weights(page: Page) -> None:
     page.type(TEXT)
     word = page.all(".model:nth-of-type(1) .now .text span")[0]
@@ -349,7 +341,6 @@ def test_an_invalid_text_removes_the_old_prediction(page: Page, text: str) -> No
     assert page.words()
 
 
-@both_widths
 def test_a_long_word_is_shortened(page: Page) -> None:
     submit(page, "a good " + "x" * 100_000 + " film")
     page.until(page.words)
