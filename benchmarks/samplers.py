@@ -22,7 +22,7 @@ import optuna
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, QMCSampler, RandomSampler, TPESampler
 
 from sentattn.config.groups import Choices
-from sentattn.sweep.spec.search_space import Value, read_dimension
+from sentattn.config.search_space import Value, read_dimension
 
 PRUNE = {"model/pooling": ("prune",)}
 RANGES: dict[str, tuple[str, Mapping[str, tuple[Value, ...]]]] = {

@@ -41,7 +41,7 @@ from sentattn.sweep.execution.local import LocalEngine
 from sentattn.sweep.execution.progress import SweepProgress, format_values
 from sentattn.sweep.execution.scheduler import Scheduler
 from sentattn.sweep.spec.plan import OPTIONS, Objective, Plan
-from sentattn.sweep.spec.search_space import Value, deciding, is_range, override, read_dimension
+from sentattn.config.search_space import Value, deciding, is_range, override, read_dimension
 from sentattn.training.resume import SavedRuns, find_finished, find_interrupted, find_running, identity
 
 SLOTS = ("slots", "slots_per_gpu")

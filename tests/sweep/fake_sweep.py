@@ -12,7 +12,7 @@ from optuna.distributions import FloatDistribution
 from sentattn.config import command_line
 from sentattn.sweep.execution.scheduler import Scheduler
 from sentattn.sweep.spec.plan import Objective, Plan
-from sentattn.sweep.spec.search_space import Dimension
+from sentattn.config.search_space import Dimension
 from sentattn.sweep.study.study import SweepStudy
 
 

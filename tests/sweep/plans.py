@@ -7,7 +7,7 @@ from typing import Any
 
 from sentattn.config.groups import Choices
 from sentattn.sweep.spec.plan import Objective, Plan
-from sentattn.sweep.spec.search_space import When, read_dimension
+from sentattn.config.search_space import When, read_dimension
 
 PRUNE: When = {"model/pooling": ("prune",)}
 SPACE: Mapping[str, str | tuple[str, When]] = {

@@ -16,7 +16,7 @@ from sentattn.errors import Interruption
 if TYPE_CHECKING:
     from sentattn.sweep.execution.resources import Slot
     from sentattn.sweep.spec.plan import Plan
-    from sentattn.sweep.spec.search_space import Value
+    from sentattn.config.search_space import Value
 
 LOG = "log.txt"
 

@@ -22,7 +22,7 @@ from sentattn.errors import SettingError, UserError
 from sentattn.sweep.report import artifacts
 from sentattn.sweep.spec.components import quiet
 from sentattn.sweep.spec.plan import Objective, metric_of
-from sentattn.sweep.spec.search_space import Dimension, Value, is_one_of
+from sentattn.config.search_space import Dimension, Value, is_one_of
 from sentattn.sweep.study import records as trials
 from sentattn.sweep.study.records import Record, front
 

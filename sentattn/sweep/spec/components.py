@@ -19,7 +19,7 @@ from sentattn.config import types
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Node
 from sentattn.errors import Fault, SettingError, suggestion
-from sentattn.sweep.spec.search_space import Dimension, points
+from sentattn.config.search_space import Dimension, points
 
 if TYPE_CHECKING:
     from sentattn.sweep.spec.plan import Plan

@@ -34,7 +34,7 @@ from sentattn.sweep.spec.components import (
     unknown,
 )
 from sentattn.sweep.spec.plan import DECIDED, METRICS, NOT_SEARCHED, OPTIONS, Objective, Options, Plan
-from sentattn.sweep.spec.search_space import (
+from sentattn.config.search_space import (
     Dimension,
     Value,
     When,

@@ -10,7 +10,7 @@ from typing import get_type_hints
 from sentattn.config.groups import get_path
 from sentattn.config.schema import BETTER
 from sentattn.config.types import Count, Kind, Node, Positive, Seed, Whole
-from sentattn.sweep.spec.search_space import Dimension, Value, override
+from sentattn.config.search_space import Dimension, Value, override
 
 COSTS = ("latency_ms.one", "latency_ms.batch", "parameters.total", "parameters.trainable", "peak_memory_bytes")
 METRICS: dict[str, str] = {

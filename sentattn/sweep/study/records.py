@@ -15,7 +15,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from sentattn.run import CHECKPOINTS, LAST, LOCK, MODEL
-from sentattn.sweep.spec.search_space import Dimension, Value, from_json
+from sentattn.config.search_space import Dimension, Value, from_json
 from sentattn.sweep.study import storage
 
 TRIALS = "trials"

@@ -19,7 +19,7 @@ from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.types import as_typed
 from sentattn.errors import Fault, RunError, SettingError, UserError
 from sentattn.run import FORMAT, FORMAT_KEY
-from sentattn.sweep.spec.search_space import Dimension, Value, from_json, to_json
+from sentattn.config.search_space import Dimension, Value, from_json, to_json
 from sentattn.sweep.study import storage as storages
 from sentattn.sweep.study.coordination import peers
 from sentattn.sweep.study.records import DIRECTIONS, DIVERGED, ERROR, SPACE, record

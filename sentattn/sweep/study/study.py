@@ -28,7 +28,7 @@ from sentattn.console import plural
 from sentattn.errors import RunError
 from sentattn.sweep.execution.interfaces import TrialOutcome, TrialTask
 from sentattn.sweep.spec.components import LARGEST_GRID, build_pruner, build_sampler
-from sentattn.sweep.spec.search_space import points, suggest
+from sentattn.config.search_space import points, suggest
 from sentattn.sweep.study import storage as storages
 from sentattn.sweep.study.coordination import LOCK, SCHEDULER, SchedulerEntry
 from sentattn.sweep.study.records import (

@@ -17,7 +17,7 @@ from sentattn.config.request import read_request
 from sentattn.prediction.model import LoadedRun
 from sentattn.sweep.spec.config import read_plan, sweeps_dir
 from sentattn.sweep.spec.plan import Objective, Plan
-from sentattn.sweep.spec.search_space import suggest
+from sentattn.config.search_space import suggest
 
 HOPS, POOLING = "model.attention.hops=range(1,31)", "model/pooling=choice(flatten,mean,prune)"
 FILES = sorted(file.stem for file in sweeps_dir().glob("*.yaml"))

@@ -16,7 +16,7 @@ from plans import plan
 from sentattn.config.groups import Choices
 from sentattn.errors import SettingError
 from sentattn.sweep.spec import search_space as space
-from sentattn.sweep.spec.search_space import Dimension, Value, override, read_dimension, suggest
+from sentattn.config.search_space import Dimension, Value, override, read_dimension, suggest
 
 CHOICES = Choices.of()
 
