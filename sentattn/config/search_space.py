@@ -251,6 +251,15 @@ def combinations(dimensions: Sequence[Dimension]) -> Iterator[dict[str, Value]]:
             yield values
 
 
+def first_point(space: Mapping[str, Dimension]) -> dict[str, Value]:
+    """Returns the point of a space with the first value of each dimension."""
+    values: dict[str, Value] = {}
+    for key, dimension in space.items():
+        if dimension.is_active(values):
+            values[key] = dimension.ends()[0]
+    return values
+
+
 def points(space: Mapping[str, Dimension], most: int) -> int | None:
     """Returns how many different trials a space has; None where it is continuous or has more than `most`."""
     if any(dimension.values() is None for dimension in space.values()):

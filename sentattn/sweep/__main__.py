@@ -1,7 +1,7 @@
 """Search settings: a training command in which some values are ranges. The same command again resumes the search.
 
 usage: python -m sentattn.sweep [sweep=NAME] [KEY=VALUE ...] [KEY=RANGE ...]
-       python -m sentattn.sweep status|stop|best [NAME]
+       python -m sentattn.sweep status|best [NAME]
 
 Ranges, of any setting of a training:
   model.attention.hops=range(1,31)                   integers, without the end
@@ -27,14 +27,9 @@ Ranges, of any setting of a training:
   limit_minutes=60     a trial that takes longer is killed
   retries=1            attempts after a trial has died; failures=5 in a row end the sweep
   keep=3               best trials that keep checkpoints and model; metrics and predictions of all are kept
-  storage=URL          the study's database; by default SQLite in the study's folder. In PostgreSQL the same
-                       command on several machines shares one study; `status`, `stop` and `best` take storage=URL too
-  heartbeat=20         seconds between two heartbeats there: a scheduler that misses three is dead, and others run
-                       its trials again
+  status   trials by state, and how far they are      best   the best setting, and how to train it
 
-  status   trials by state, and how far they are      stop   end a sweep that runs in another terminal: running
-  best     the best setting, and how to train it             trials finish; a second time ends them too
-
+The same command in another terminal, or on another machine that sees the folder, works on the same study.
 Ctrl-C once: no new trials, running ones finish. Twice: the end; interrupted trials are run again next time.
 Each trial is a run directory, outputs/sweeps/STUDY/trials/NUMBER, with its output in log.txt.
 
@@ -56,8 +51,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.config import command_line
-from sentattn.console import plural
-from sentattn.errors import Fault, RunError, suggestion, without_passwords
+from sentattn.errors import Fault, RunError, suggestion
 from sentattn.run import REPORT, SWEEPS
 
 if TYPE_CHECKING:
@@ -71,11 +65,10 @@ LAST_TRIALS = 10
 @command_line.command
 def main(arguments: list[str]) -> None:
     """Runs the command."""
-    sys.argv[1:] = map(without_passwords, sys.argv[1:])  # W&B logs them
-    actions = {"status": status, "stop": stop, "best": best}
+    actions = {"status": status, "best": best}
     if arguments and arguments[0] in actions:
-        for folder, url in _folders(arguments[1:], running=arguments[0] == "stop"):
-            actions[arguments[0]](folder, url)
+        for folder in _folders(arguments[1:]):
+            actions[arguments[0]](folder)
     else:
         sweep(arguments)
 
@@ -92,48 +85,36 @@ def sweep(arguments: Sequence[str]) -> None:
 
     studies, confirmed = run(read_plan(arguments))
     for study in studies:
-        _print_best(study.folder, study.plan.objectives, study.best())
+        _print_best(study.folder, study.plan.objectives, study.best_trials())
         print(f"report: {study.folder / REPORT}")
     print(*confirmed, sep="\n", end="\n" if confirmed else "")
 
 
-def status(folder: Path, url: str | None) -> None:
+def status(folder: Path) -> None:
     """Prints how far a study is: the processes that work on it, its trials by state, the last, the best, the report."""
-    from sentattn.sweep.study.coordination import working
+    from sentattn.sweep.study.journal import schedulers
     from sentattn.sweep.study.records import read
 
-    processes = working(folder, url)
-    records = read(folder, url)
-    if not processes:  # none has recorded that its trials were interrupted
+    records, working = read(folder), schedulers(folder)
+    if not working:  # no process has recorded that its trials were interrupted
         records = [replace(trial, state="interrupted") if trial.state == "running" else trial for trial in records]
     counts = Counter(record.state for record in records)
     states = ", ".join(f"{count} {state}" for state, count in counts.items()) or "no trial yet"
-    peers = [f"{peer} works on {plural(peer.trials, 'trial')}" for peer in processes]
-    print("; ".join([f"{folder.name}: {states}", *(peers or ["no process works on it"])]))
+    processes = f"{' and '.join(map(str, working.values()))} work{'s' * (len(working) == 1)} on it"
+    print(f"{folder.name}: {states}; {processes if working else 'no process works on it'}")
     for record in records[-LAST_TRIALS:]:
         print(f"  {_line(record)}")
-    best(folder, url)
+    best(folder)
     if (folder / REPORT).is_file():
         print(f"report: {folder / REPORT}")
 
 
-def stop(folder: Path, url: str | None) -> None:
-    """Ends a sweep as Ctrl-C does in its own terminal: once, and its running trials finish."""
-    from sentattn.sweep.study import coordination
-
-    if not (asked := coordination.stop(folder, url)):
-        raise RunError(Fault("study", "not_found", f"No process works on {folder}; there is nothing to stop."))
-    for peer in asked:
-        print(f"{folder.name}: {peer} starts no new trials.")
-    print("The same command again ends the running ones too.")
-
-
-def best(folder: Path, url: str | None) -> None:
+def best(folder: Path) -> None:
     """Prints the best setting of a study, or the front of several objectives, and the command that trains it."""
     from sentattn.sweep.spec.plan import Objective
-    from sentattn.sweep.study import records, storage
+    from sentattn.sweep.study import journal, records
 
-    study = storage.load(folder, url)
+    study = journal.load(folder)
     objectives = [Objective(metric, mode) for metric, mode in study.user_attrs["objectives"]]
     _print_best(folder, objectives, records.front(records.records(study), [objective.mode for objective in objectives]))
 
@@ -146,12 +127,12 @@ def _print_best(folder: Path, objectives: Sequence[Objective], front: Sequence[R
     print(f"{folder.name}, best of {names}:")
     for record in front:
         print(f"  {_line(record)}")
-    if (setting := folder / "best.yaml").is_file():  # on the machines of its schedulers
+    if (setting := folder / "best.yaml").is_file():
         print(f"train it: python -m sentattn.train from={shlex.quote(str(setting))}")
 
 
 def _line(record: Record) -> str:
-    from sentattn.sweep.execution.progress import format_objective, format_values
+    from sentattn.jobs.progress import format_objective, format_values
 
     objectives = f" {', '.join(map(format_objective, record.objectives))}" if record.objectives else ""
     error = f" ({record.error.splitlines()[0]})" if record.error else ""
@@ -159,31 +140,21 @@ def _line(record: Record) -> str:
     return f"trial {record.number}: {record.state}{objectives}{error}: {values}"
 
 
-def _folders(arguments: Sequence[str], *, running: bool) -> list[tuple[Path, str | None]]:
-    """Returns the folders of the studies that are named, or of the only one there is, each with its storage."""
-    from sentattn.sweep.study.coordination import working
-    from sentattn.sweep.study.storage import DATABASE, sweeps
-
-    keys = {"output_dir": "str", "storage": "str"}
-    options = command_line.raw_arguments(arguments, keys, positional="names")
-    root, url = Path(options.get("output_dir", "outputs")) / SWEEPS, options.get("storage")
-    names = sweeps(url) if url else sorted(file.parent.name for file in root.glob(f"*/{DATABASE}"))
-    place = "storage" if url else root
-    known = f"There are {', '.join(names)}." if names else f"There is none in {place}."
+def _folders(arguments: Sequence[str]) -> list[Path]:
+    """Returns the folders of the studies that are named, or of the only study that there is."""
+    options = command_line.raw_arguments(arguments, {"output_dir": "str"}, positional="names")
+    root = Path(options.get("output_dir", "outputs")) / SWEEPS
+    names = sorted(file.parent.name for file in root.glob("*/study.*"))
+    known = f"There are {', '.join(names)}." if names else f"There is none in {root}."
     messages = {name: f"There is no study {name!r}.{suggestion(name, names)} {known}" for name in options["names"]}
     faults = [Fault("study", "not_found", message) for name, message in messages.items() if name not in names]
     chosen = options["names"] or names
-    if running:  # of the studies of one sweep the first: its process stops as a whole, and at once if asked twice
-        processes = {name: tuple(map(str, working(root / name, url))) for name in chosen if name in names}
-        first = {peers or name: name for name, peers in reversed(processes.items())}
-        chosen = [name for name in reversed(first.values()) if processes[name] or options["names"]]
     if not options["names"] and len(chosen) != 1:
-        works = " that a process works on" if running else ""
-        message = f"Which study? There are {', '.join(chosen)}." if chosen else f"There is no study{works} in {place}."
-        faults.append(Fault("study", "missing" if chosen else "not_found", message))
+        kind = "missing" if chosen else "not_found"
+        faults.append(Fault("study", kind, f"Which study? {known}" if chosen else f"There is no study in {root}."))
     if faults:
         raise RunError(*faults)
-    return [(root / name, url) for name in dict.fromkeys(chosen)]
+    return [root / name for name in dict.fromkeys(chosen)]
 
 
 if __name__ == "__main__":

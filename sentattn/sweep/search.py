@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import optuna
 
 from sentattn.config.arguments import as_arguments
 from sentattn.config.request import read_request
+from sentattn.config.search_space import first_point
 from sentattn.errors import Fault, RunError, SettingError
-from sentattn.run import SWEEPS
-from sentattn.sweep.execution import resources
-from sentattn.sweep.execution.local import LocalEngine
-from sentattn.sweep.execution.progress import SweepProgress
-from sentattn.sweep.execution.scheduler import Scheduler
-from sentattn.sweep.report.artifacts import train_arguments
-from sentattn.sweep.report.callback import ReportCallback
+from sentattn.grid.cells import Cell
+from sentattn.grid.grid import Grid, prepare_data
+from sentattn.jobs import scheduler
+from sentattn.jobs.pool import LocalPool, Pool
+from sentattn.jobs.progress import JobProgress
+from sentattn.jobs.slots import Slot, find_slots, slots_line
+from sentattn.run import REPORT, SWEEPS, TRIALS, Run
+from sentattn.sweep.report.artifacts import (
+    BEST,
+    describe_confirmed,
+    find_confirmed,
+    train_arguments,
+    write_best,
+    write_confirmed,
+    write_report,
+)
 from sentattn.sweep.spec.config import read_plan
-from sentattn.sweep.study import storage as storages
-from sentattn.sweep.study.records import front, records
+from sentattn.sweep.spec.plan import Plan
+from sentattn.sweep.study import journal
+from sentattn.sweep.study.records import Record, front, records
 from sentattn.sweep.study.study import SweepStudy
+from sentattn.sweep.study.task import TrialTask
 
-if TYPE_CHECKING:
-    from sentattn.sweep.execution.interfaces import Engine
-    from sentattn.sweep.execution.resources import Slot
-    from sentattn.sweep.spec.plan import Plan
+PAUSE = 60.0
+"""Seconds between two reports of a study that runs."""
 
 
 class SearchStudy(optuna.Study):
     """An `optuna.Study` with the settings of its best trial; `folder` has its report and the runs of the trials."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
-        name = storages.load(folder, plan.storage).study_name
-        super().__init__(name, storages.open_storage(folder, plan.storage))
+        super().__init__(journal.load(folder).study_name, journal.open_storage(folder)[0])
         self.plan, self.folder = plan, folder
 
     @property
@@ -75,40 +85,41 @@ def search(overrides: str | Sequence[str] = (), trials: int | None = None, **opt
 
 
 def run(plan: Plan) -> tuple[list[SweepStudy], list[str]]:
-    """Runs or resumes the studies of a plan; returns them, and what their best settings reach with other seeds."""
+    """Runs or resumes the studies of a plan; returns them, and what their best settings reach with other seeds.
+
+    Raises:
+        UserError: If the data is unusable, the studies cannot be written, or trials fail one after another.
+        Interruption: If a signal ended it.
+    """
     plans = plan.studies or (plan,)
-    folders = [Path(plan.output_dir) / SWEEPS / study_plan.study for study_plan in plans]
     with ExitStack() as stack:
-        engine, slots, places = _engine(plan, plans, folders[0] / "server.txt", stack)
+        folders = [Path(plan.output_dir) / SWEEPS / each.study for each in plans]
         pairs = zip(plans, folders, strict=True)
-        studies = [stack.enter_context(SweepStudy.open(study_plan, folder)) for study_plan, folder in pairs]
+        studies = [stack.enter_context(SweepStudy.open(each, folder, run_trial)) for each, folder in pairs]
+        writers = [stack.enter_context(ReportWriter(study)) for study in studies]
         for study in studies:
-            print(_standing(study))
-        print(places, flush=True)
-        reports = [stack.enter_context(ReportCallback(study)) for study in studies]
-        with SweepProgress(studies, len(slots)) as progress:
-            Scheduler(studies, slots, engine, [progress, *reports]).run()
-        return studies, [lines for report in reports if (lines := report.confirm())]
+            print(_standing(study), flush=True)
+        accelerator = _prepare(studies)
+        trials = None if any(each.trials is None for each in plans) else sum(each.trials or 0 for each in plans)
+        pool, slots = _slots(plan, accelerator, trials, stack)
+
+        def tick() -> None:
+            for study, writer in zip(studies, writers, strict=True):
+                study.tick()
+                writer.tick()
+
+        with JobProgress(studies, len(slots)) as progress:
+            scheduler.run(studies, slots, pool, progress, tick)
+        for study in studies:
+            study.require_success()
+        return studies, _confirm(studies, slots, pool)
 
 
-def _engine(plan: Plan, plans: Sequence[Plan], log: Path, stack: ExitStack) -> tuple[Engine, Sequence[Slot], str]:
-    """Returns the engine of a sweep, its slots, and the line that describes them; connects to a cluster."""
-    key, module = "trainer.accelerator=", "sentattn.sweep.execution.trial"
-    studies = [study_plan.arguments({}) for study_plan in plans]
-    try:
-        accelerator = read_request(studies[0]).settings["trainer"]["accelerator"]
-    except SettingError:  # a setting that is searched is missing
-        accelerator = next((word.removeprefix(key) for word in plans[0].overrides if word.startswith(key)), "auto")
-    budgets = [study_plan.trials for study_plan in plans]
-    trials = None if None in budgets else sum(count or 0 for count in budgets)
-    if plan.engine["name"] == "ray":
-        from sentattn.sweep.execution import ray
+def run_trial(task: TrialTask, threads: int, devices: int) -> None:
+    """Trains a trial in its process; the scheduler does not import what that needs."""
+    from sentattn.sweep import trial
 
-        nodes = stack.enter_context(ray.connected(plan.engine["address"]))
-        slots = ray.find_slots(nodes, plan, accelerator, trials)
-        return ray.RayEngine(module, studies, log, nodes), slots, ray.description(slots, nodes)
-    slots = resources.find(plan, accelerator, trials)
-    return LocalEngine(module, studies, log), slots, f"{resources.slots_line(slots)}."
+    trial.run_trial(task, threads, devices)
 
 
 def _standing(study: SweepStudy) -> str:
@@ -118,3 +129,122 @@ def _standing(study: SweepStudy) -> str:
         parts.append(f"{study.seconds() / 3600:.1f} of {budget.hours:g} hours")
     waiting = f"; {study.waiting()} waiting" if study.waiting() else ""
     return f"Study {study.folder}: {', '.join(parts)} done{waiting}."
+
+
+def _prepare(studies: Sequence[SweepStudy]) -> str:
+    """Prepares the data of studies that are not over; returns their accelerator."""
+    fingerprints: dict[str, str] = {}
+    accelerator = "cpu"
+    for study in (study for study in studies if not study.over()):
+        settings = read_request(study.plan.arguments(first_point(study.plan.space))).settings
+        accelerator, data = settings["trainer"]["accelerator"], repr(settings["data"])
+        fingerprints[data] = fingerprints.get(data) or prepare_data(settings)
+        study.require_data(fingerprints[data])
+    return accelerator
+
+
+def _slots(plan: Plan, accelerator: str, trials: int | None, stack: ExitStack) -> tuple[Pool, Sequence[Slot]]:
+    """Returns what starts trials, and their slots; connects to a cluster."""
+    if plan.engine["name"] == "ray":
+        from sentattn.jobs.ray import RayPool
+
+        cluster = stack.enter_context(RayPool.connected(plan.engine["address"], Path(plan.output_dir)))
+        slots = cluster.find_slots(plan, accelerator, trials)
+        print(f"{slots_line(slots)}; {cluster}.", flush=True)
+        return cluster, slots
+    slots = find_slots(plan, accelerator, trials)
+    print(f"{slots_line(slots)}.", flush=True)
+    return LocalPool(), slots
+
+
+def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool) -> list[str]:
+    """Trains the best setting of each study with the seeds of `confirm`; returns the results in lines.
+
+    All schedulers of a study take part, since a run that another process trains is waited for.
+
+    Raises:
+        UserError: If a training fails.
+    """
+    grids: dict[int, Grid] = {}
+    winners: dict[int, Record] = {}
+    for number, study in enumerate(studies):
+        plan, best = study.plan, study.best_trials()
+        if plan.confirm and best and len(plan.objectives) == 1:
+            winners[number] = best[0]
+            if not find_confirmed(study.folder, best[0].number, plan.confirm):
+                # The best of many trials is partly the best by chance in its seed, and so has other seeds here.
+                seeds = [f"seed={plan.seed + plan.repeats}", f"seeds={plan.confirm}", f"output_dir={plan.output_dir}"]
+                settings = read_request([*plan.arguments(best[0].values), "test=true", *seeds]).runs()
+                cells = [Cell(f"{plan.study}, seed={each.seed}", {"seed": each.seed}, [], each) for each in settings]
+                grids[number] = Grid(cells, plan.study)
+                print(f"{plan.study}: training trial {best[0].number} with {plan.confirm} seeds, and testing it.")
+    if any(grid.waiting() for grid in grids.values()):
+        sources = list(grids.values())
+        with JobProgress(sources, len(slots)) as progress:
+            scheduler.run(sources, slots, pool, progress)
+    for number, grid in grids.items():
+        grid.require_finished()
+        runs = [Run(path) for _, path in sorted(grid.runs.items())]
+        write_confirmed(studies[number].plan, studies[number].folder, winners[number], runs)
+    return [
+        describe_confirmed(studies[number].plan, confirmed)
+        for number, winner in winners.items()
+        if (confirmed := find_confirmed(studies[number].folder, winner.number))
+    ]
+
+
+class ReportWriter:
+    """Writes the files of a study while it runs: the best setting when it changes, table and report now and then.
+
+    Table and report are written in a thread, and at the end, however the study ended. What cannot be written while the
+    study runs is printed once.
+    """
+
+    def __init__(self, study: SweepStudy) -> None:
+        self._study = study
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="report")
+        self._writing: Future[None] | None = None
+        self._due = time.monotonic() + PAUSE
+        self._front: set[int] = set()
+        self._finished = study.finished()
+        self._printed = False
+
+    def __enter__(self) -> ReportWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        study = self._study
+        self._executor.shutdown()
+        try:
+            self._write_best()
+            write_report(study.plan, study.folder, study.records())
+        except OSError as error:
+            files = f"{BEST}, {TRIALS} and {REPORT} cannot be written ({error.strerror or error})"
+            message = f"{study.folder}: {files}. Free some space, and the same command writes them."
+            if kind is None:
+                raise RunError(Fault(str(study.folder), "unwritable", message)) from error
+            print(message)  # the study ends with another error, which is printed too
+
+    def tick(self) -> None:
+        """Writes what has changed."""
+        study, now = self._study, time.monotonic()
+        if study.front != self._front:
+            self._front = {*study.front}
+            self._attempt(self._write_best)
+        if now >= self._due and study.finished() != self._finished and (not self._writing or self._writing.done()):
+            self._due, self._finished = now + PAUSE, study.finished()
+            records = study.records()
+            self._writing = self._executor.submit(
+                self._attempt, lambda: write_report(study.plan, study.folder, records)
+            )
+
+    def _write_best(self) -> None:
+        write_best(self._study.plan, self._study.folder, self._study.best_trials())
+
+    def _attempt(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            if not self._printed:
+                print(f"{self._study.folder}: the report is written later ({error.strerror or error}).")
+            self._printed = True

@@ -16,13 +16,13 @@ from optuna.trial import TrialState, create_trial
 
 from sentattn.config.request import read_request
 from sentattn.config.schema import SEEDS
+from sentattn.config.search_space import Dimension, Value, is_one_of
 from sentattn.config.types import as_typed
 from sentattn.console import plural
 from sentattn.errors import SettingError, UserError
 from sentattn.sweep.report import artifacts
 from sentattn.sweep.spec.components import quiet
 from sentattn.sweep.spec.plan import Objective, metric_of
-from sentattn.config.search_space import Dimension, Value, is_one_of
 from sentattn.sweep.study import records as trials
 from sentattn.sweep.study.records import Record, front
 

@@ -151,22 +151,11 @@ def train_arguments(plan: Plan, values: Mapping[str, Any]) -> list[str]:
     return [*plan.arguments(values), f"seed={plan.seed}"]
 
 
-def confirm(plan: Plan, folder: Path, winner: Record) -> dict[str, Any]:
-    """Trains the setting of `best.yaml` with `confirm` seeds; writes and returns means and intervals of its metrics.
+def write_confirmed(plan: Plan, folder: Path, winner: Record, runs: Sequence[Run]) -> None:
+    """Writes `confirm.json`: means and intervals of the metrics of runs with other seeds of the best setting.
 
-    The runs are ordinary ones under `outputs/`, each tested once. Finished runs of the same setting and seeds are kept;
-    an interrupted run is resumed. The seeds differ from those of the trials: the best of many trials is partly the best
-    by chance in its seed. Intervals lie within the bounds of their metric; with fewer than three seeds there are none.
-
-    Raises:
-        UserError: If a training fails.
+    Intervals lie within the bounds of their metric; with fewer than three seeds there are none.
     """
-    if known := find_confirmed(folder, winner.number, plan.confirm):
-        return known
-    from sentattn.training.fit import fit_seeds  # imports torch
-
-    print(f"{plan.study}: training trial {winner.number} with {plan.confirm} seeds, and testing it.", flush=True)
-    runs = list(fit_seeds(read_request(confirm_arguments(plan, folder))))
     metrics = {}
     for name in runs[0].metrics:
         if name.startswith(("val/", "test/")) and all(name in run.metrics for run in runs):
@@ -185,7 +174,6 @@ def confirm(plan: Plan, folder: Path, winner: Record) -> dict[str, Any]:
         "metrics": metrics,
     }
     write_atomically(folder / CONFIRMED, json.dumps(confirmed, indent=2, ensure_ascii=False) + "\n")
-    return confirmed
 
 
 def find_confirmed(folder: Path, trial: int, seeds: int | None = None) -> dict[str, Any] | None:
@@ -195,13 +183,6 @@ def find_confirmed(folder: Path, trial: int, seeds: int | None = None) -> dict[s
     except (OSError, ValueError):
         return None
     return known if known["trial"] == trial and seeds in (None, len(known["seeds"])) else None
-
-
-def confirm_arguments(plan: Plan, folder: Path) -> list[str]:
-    """Returns the arguments of the training command that confirms the best trial."""
-    seeds = [f"seed={plan.seed + plan.repeats}", f"seeds={plan.confirm}"]
-    devices = [f"trainer.devices={plan.gpus_per_trial}", "trainer.strategy=ddp"] if plan.gpus_per_trial > 1 else []
-    return [f"from={folder / BEST}", "test=true", "resume=auto", f"output_dir={plan.output_dir}", *seeds, *devices]
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -223,3 +204,13 @@ def describe_confirmed(plan: Plan, confirmed: Mapping[str, Any]) -> str:
         means.append(f"{name} {metrics[name]['mean']:.4f}{interval}")
     seeds = plural(len(confirmed["seeds"]), "seed")
     return "\n  ".join([f"{plan.study}: trial {confirmed['trial']} confirmed with {seeds}:", *means])
+
+
+def write_report(plan: Plan, folder: Path, records: Sequence[Record]) -> None:
+    """Writes table and page of a study."""
+    from sentattn.run import REPORT
+    from sentattn.sweep.report.analysis import Findings
+    from sentattn.sweep.report.page import page
+
+    write_table(folder, records, plan)
+    write_atomically(folder / REPORT, page(Findings(plan, folder, records)))

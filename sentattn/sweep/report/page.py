@@ -19,13 +19,13 @@ from optuna.visualization import (
     plot_slice,
 )
 
+from sentattn.config.search_space import Dimension
 from sentattn.config.types import as_typed
+from sentattn.jobs.progress import format_objective, short_names
 from sentattn.rendering.html import draw, layout, plotly_script, render, safe
-from sentattn.sweep.execution.progress import format_objective, short_names
 from sentattn.sweep.report.analysis import Findings, Importances, as_study
 from sentattn.sweep.report.artifacts import BEST, train_arguments, train_command, trial_table
 from sentattn.sweep.spec.plan import Plan
-from sentattn.config.search_space import Dimension
 from sentattn.sweep.study.records import Record
 
 MAX_ROWS = 500

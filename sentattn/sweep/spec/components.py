@@ -16,10 +16,10 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial
 
 from sentattn.config import types
+from sentattn.config.search_space import Dimension, points
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Node
 from sentattn.errors import Fault, SettingError, suggestion
-from sentattn.config.search_space import Dimension, points
 
 if TYPE_CHECKING:
     from sentattn.sweep.spec.plan import Plan
@@ -184,9 +184,9 @@ def check_pruner(pruner: Node, objectives: int, repeats: int) -> list[Fault]:
     return faults
 
 
-def build_pruner(plan: Plan) -> BasePruner:
+def build_pruner(settings: Node) -> BasePruner:
     """Returns Optuna's pruner."""
-    return cast(BasePruner, _build("pruner", plan.pruner))
+    return cast(BasePruner, _build("pruner", settings))
 
 
 def read_engine(settings: Mapping[str, str]) -> tuple[dict[str, str], list[Fault]]:

@@ -22,6 +22,16 @@ from sentattn.config.command_line import CONFIG_DIR, read_values
 from sentattn.config.groups import Choices, conf_dir, load
 from sentattn.config.request import read_request
 from sentattn.config.schema import INIT_FROM, TOP
+from sentattn.config.search_space import (
+    Dimension,
+    Value,
+    When,
+    combinations,
+    deciding,
+    is_range,
+    override,
+    read_dimension,
+)
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError, closest, suggestion
@@ -34,16 +44,6 @@ from sentattn.sweep.spec.components import (
     unknown,
 )
 from sentattn.sweep.spec.plan import DECIDED, METRICS, NOT_SEARCHED, OPTIONS, Objective, Options, Plan
-from sentattn.config.search_space import (
-    Dimension,
-    Value,
-    When,
-    combinations,
-    deciding,
-    is_range,
-    override,
-    read_dimension,
-)
 
 SWEEP, DEFAULT = "sweep", "default"
 COMPONENTS = {"sampler": "sampler", "pruner": "pruner", "engine": "engine", "objective": "objective.metric"}
@@ -301,9 +301,6 @@ def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Options]:
     if values.get("slots") is not None and "slots_per_gpu" in values:
         message = "slots and slots_per_gpu exclude each other: give the number of trials at once, or that of a GPU."
         faults.append(Fault("slots", "conflict", message))
-    if "heartbeat" in values and values.get("storage") is None:
-        message = f"heartbeat={values['heartbeat']} needs a database, storage=URL: its schedulers write heartbeats."
-        faults.append(Fault("heartbeat", "conflict", message))
     return name, Options(**values)
 
 

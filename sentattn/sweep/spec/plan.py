@@ -9,8 +9,9 @@ from typing import get_type_hints
 
 from sentattn.config.groups import get_path
 from sentattn.config.schema import BETTER
-from sentattn.config.types import Count, Kind, Node, Positive, Seed, Whole
 from sentattn.config.search_space import Dimension, Value, override
+from sentattn.config.types import Count, Kind, Node, Positive, Seed, Whole
+from sentattn.jobs.slots import SlotOptions
 
 COSTS = ("latency_ms.one", "latency_ms.batch", "parameters.total", "parameters.trainable", "peak_memory_bytes")
 METRICS: dict[str, str] = {
@@ -56,7 +57,7 @@ def metric_of(result: Node, metric: str) -> float | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(SlotOptions):
     """The sweep's own settings, by the names that they have in a file and on the command line.
 
     `python -m sentattn.sweep --help` describes them; `confirm` is the number of seeds that train and test the best
@@ -69,16 +70,10 @@ class Options:
     retries: Whole = 1
     failures: Count = 5
     limit_minutes: Positive | None = None
-    slots: Count | None = None
-    slots_per_gpu: Count = 1
-    gpus_per_trial: Count = 1
-    threads: Count | None = None
     keep: Whole = 3
     confirm: Whole = 0
     output_dir: str = "outputs"
     seed: Seed = 0
-    storage: str | None = field(default=None, repr=False)
-    heartbeat: Count = 20
     warm_start: str | None = None
 
 

@@ -14,9 +14,9 @@ from typing import Literal, TypeAlias
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from sentattn.run import CHECKPOINTS, LAST, LOCK, MODEL
 from sentattn.config.search_space import Dimension, Value, from_json
-from sentattn.sweep.study import storage
+from sentattn.run import CHECKPOINTS, LAST, LOCK, MODEL
+from sentattn.sweep.study import journal
 
 TRIALS = "trials"
 """Folder of the run directories of the trials, in the folder of the study."""
@@ -27,21 +27,21 @@ STATES: dict[TrialState, State] = {
     TrialState.PRUNED: "pruned",
     TrialState.RUNNING: "running",
 }
-SPACE, ERROR, RETRYABLE, RETRY_OF, ATTEMPT, DIVERGED = "space", "error", "retryable", "retry_of", "attempt", "diverged"
+SPACE, ERROR, RETRYABLE, RETRY_OF, ATTEMPT = "space", "error", "retryable", "retry_of", "attempt"
 """User attributes, the first of a study and the others of a trial."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One trial.
+    """What is known of a trial.
 
     Attributes:
         number: Its number and that of its directory.
-        state: How it ended; one that is `interrupted` ended with the sweep and is tried again.
+        state: How it ended; a trial that is `interrupted` ended with the sweep and is tried again.
         values: What it tried, by key.
         objectives: What it reached; None where it did not finish.
         steps: What it had reached after each epoch or repeat.
-        error: Why it failed, and the last lines of its log.
+        error: Why it failed or diverged, and the last lines of its log.
         retry_of: The trial that it tries again.
     """
 
@@ -56,13 +56,13 @@ class Record:
     ended: datetime | None
 
 
-def read(folder: Path, url: str | None = None) -> list[Record]:
+def read(folder: Path) -> list[Record]:
     """Reads the trials of a study, also while another process works on it.
 
     Raises:
-        RunError: If the folder holds none.
+        RunError: If the folder holds no study.
     """
-    return records(storage.load(folder, url))
+    return records(journal.load(folder))
 
 
 def records(study: optuna.Study) -> list[Record]:
@@ -72,22 +72,15 @@ def records(study: optuna.Study) -> list[Record]:
     return [record(trial, space) for trial in trials if trial.state is not TrialState.WAITING]
 
 
-def is_complete(trial: FrozenTrial) -> bool:
-    """Whether a trial has reached its values; one that diverged has those that its study has set."""
-    return trial.state is TrialState.COMPLETE and not trial.user_attrs.get(DIVERGED, False)
-
-
 def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
     """Returns what is known of a trial."""
     attrs = trial.user_attrs
     values = {key: space[key].value(value) if key in space else value for key, value in trial.params.items()}
-    failed: State = "failed" if ERROR in attrs else "interrupted"
-    state = failed if trial.state is TrialState.COMPLETE and not is_complete(trial) else STATES.get(trial.state, failed)
     return Record(
         number=trial.number,
-        state=state,
+        state=STATES.get(trial.state, "failed" if ERROR in attrs else "interrupted"),
         values=values,
-        objectives=tuple(trial.values) if is_complete(trial) else None,
+        objectives=tuple(trial.values) if trial.state is TrialState.COMPLETE else None,
         steps=dict(trial.intermediate_values),
         error=attrs.get(ERROR, ""),
         retry_of=attrs.get(RETRY_OF),
@@ -139,70 +132,45 @@ def _pareto(scores: set[tuple[float, ...]]) -> list[tuple[float, ...]]:
     return front
 
 
-@dataclass
+@dataclass(frozen=True)
 class TrialCounts:
     """The trials of a study.
 
     Attributes:
-        attempts: How often a failed trial is tried again.
         finished: How many count toward the budget: complete and pruned ones.
-        tried: How many points of the space were tried, or are to be tried again; each counts once.
         running: How many run, at any scheduler.
-        failed: How many have failed, or were interrupted.
         retries: Those that are to be tried again; first those whose next trial waits in the study.
         complete: Objectives of the complete ones by number.
     """
 
-    attempts: int
     finished: int
-    tried: int
     running: int
-    failed: int
     retries: list[FrozenTrial]
     complete: dict[int, Sequence[float]]
 
     @classmethod
     def of(cls, trials: Sequence[FrozenTrial], attempts: int) -> TrialCounts:
-        """Returns the counts of all trials that there are."""
+        """Returns the counts of all trials that there are.
+
+        Args:
+            trials: The trials.
+            attempts: How often a failed trial is tried again.
+        """
+        states = [trial.state for trial in trials]
         retried = {trial.user_attrs.get(RETRY_OF) for trial in trials}
-        last = [trial for trial in trials if trial.number not in retried]
-        due = [trial for trial in last if is_due(trial, attempts)]
+        due = [trial for trial in trials if is_due(trial, attempts) and trial.number not in retried]
         return cls(
-            attempts=attempts,
-            finished=sum(is_finished(trial) for trial in trials),
-            tried=sum(_has_point(trial, attempts) for trial in last),
-            running=sum(trial.state is TrialState.RUNNING for trial in trials),
-            failed=sum(trial.state is TrialState.FAIL for trial in trials),
+            finished=states.count(TrialState.COMPLETE) + states.count(TrialState.PRUNED),
+            running=states.count(TrialState.RUNNING),
             retries=sorted(due, key=lambda trial: trial.state is not TrialState.WAITING),
-            complete={trial.number: trial.values for trial in trials if is_complete(trial)},
+            complete={trial.number: trial.values for trial in trials if trial.state is TrialState.COMPLETE},
         )
-
-    def begin(self, retried: FrozenTrial | None) -> None:
-        """Counts a trial that begins, which may try another one again."""
-        self.running += 1
-        self.tried += retried is None or not _has_point(retried, self.attempts)
-        self.retries = [trial for trial in self.retries if trial is not retried]
-
-    def end(self, trial: FrozenTrial) -> None:
-        """Counts a trial that ran and has ended."""
-        self.running -= 1
-        self.finished += is_finished(trial)
-        self.failed += trial.state is TrialState.FAIL
-        if is_complete(trial):
-            self.complete[trial.number] = trial.values
-        if is_due(trial, self.attempts):
-            self.retries.append(trial)
-
-
-def is_finished(trial: FrozenTrial) -> bool:
-    """Whether a trial counts toward the budget."""
-    return trial.state is TrialState.PRUNED or is_complete(trial)
 
 
 def is_due(trial: FrozenTrial, attempts: int) -> bool:
     """Whether a trial is to be tried again, if it has not been: after an interruption, or as often as may be.
 
-    So is one that waits in the study: its process died before it ran.
+    So is a trial that waits in the study: its process died before it ran.
     """
     if trial.state is TrialState.WAITING:
         return True
@@ -212,17 +180,10 @@ def is_due(trial: FrozenTrial, attempts: int) -> bool:
     return ERROR not in attrs or (bool(attrs.get(RETRYABLE)) and attrs.get(ATTEMPT, 0) < attempts)
 
 
-def _has_point(trial: FrozenTrial, attempts: int) -> bool:
-    """Whether a trial, the last of its attempts, has a point of the space, or will have one when it is tried again."""
-    if trial.state is TrialState.WAITING:
-        return RETRY_OF in trial.user_attrs
-    return bool(trial.params) or trial.state is TrialState.RUNNING or is_due(trial, attempts)
-
-
 def continue_from(before: Path, folder: Path) -> None:
     """Copies the run directories of a trial that was interrupted after a checkpoint into that of its next attempt.
 
-    What resumes leaves the old one its metrics and its log.
+    The old folder keeps its metrics and its log; its checkpoints are moved to the new one.
     """
     if any((run / CHECKPOINTS / LAST).is_file() for run in (before, *before.glob("seed-*"))):
         shutil.copytree(before, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(f"{LOCK}*"))

@@ -1,1 +1,0 @@
-"""What runs: the scheduler, its slots, the engines and the trials."""

@@ -1,0 +1,16 @@
+"""Imported once by the server from which trainings are forked: libraries, and what is slow the first time."""
+
+import gc
+
+import pyarrow.parquet  # noqa: F401  # each training writes a table at its end
+import torch
+
+from sentattn.config.request import read_request
+from sentattn.training import fit  # noqa: F401
+from sentattn.training.environment import quiet_libraries
+
+quiet_libraries()
+torch.set_num_threads(1)  # a process that forks must not have a pool of threads
+read_request([])  # Hydra builds the tables of its grammar
+gc.collect()
+gc.freeze()  # a collection would write to the pages that the processes share
