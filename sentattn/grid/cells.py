@@ -23,7 +23,7 @@ from sentattn.config.types import Node, Tree
 from sentattn.data.readers import hub, tables
 from sentattn.errors import Fault, SettingError, UserError
 from sentattn.jobs.progress import format_values
-from sentattn.jobs.slots import SlotOptions
+from sentattn.jobs.slots import SlotOptions, require_one_device
 from sentattn.training.resume import identity
 
 SLOTS = ("slots", "slots_per_gpu")
@@ -35,8 +35,6 @@ REFUSED_IN_GRID = {
     "resume": "the same command with -m resumes what was interrupted; resume=DIR continues one run, without -m",
 }
 ONE_VALUE_IN_GRID = WITHOUT_EFFECT_ON_RESULT - {"seed", "data.vectors"}
-DEVICES: Node = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
-"""What the trainer of a cell has, which trains in one slot."""
 
 
 @dataclass(frozen=True)
@@ -153,12 +151,7 @@ def _read(arguments: Sequence[str]) -> Request:
         UserError: If it is no legal training, or none that one slot can run.
     """
     request = read_request(arguments)
-    trainer = request.settings["trainer"]
-    if others := [key for key, only in DEVICES.items() if trainer.get(key, only) != only]:
-        key = f"trainer.{others[0]}"
-        slot = "each run has one slot, which is a GPU, a share of one, or cores of the processor"
-        message = f"{key}={types.as_typed(trainer[others[0]])} cannot be used with -m: {slot}."
-        raise SettingError(Fault(key, "unsupported", message))
+    require_one_device(request.settings["trainer"], "with -m", "leave it out")
     tables.check(request.settings["data"])
     hub.check(request.settings["data"])
     return request

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sentattn.errors import Interruption, SettingError, UserError
+from sentattn.jobs.slots import Slot
 
 PRELOAD = ("sentattn.training.preload", "sentattn.sweep.trial")
 """Modules that the server imports."""
@@ -54,9 +55,7 @@ class JobProcess(Protocol):
 class Pool(Protocol):
     """Where jobs run: on this machine, or on the nodes of a Ray cluster."""
 
-    def start(
-        self, function: Callable[..., None], arguments: tuple[object, ...], log: Path, slot: Mapping[str, str]
-    ) -> JobProcess:
+    def start(self, function: Callable[..., None], arguments: tuple[object, ...], log: Path, slot: Slot) -> JobProcess:
         """Starts a job.
 
         Args:
@@ -64,7 +63,7 @@ class Pool(Protocol):
                 `REFUSED` or `TRY_AGAIN`.
             arguments: Its arguments.
             log: The file for its output.
-            slot: Environment variables of the slot.
+            slot: The slot, whose environment variables it gets.
 
         Raises:
             OSError: If no process can be started.
@@ -104,14 +103,15 @@ class LocalPool:
     """Runs jobs on this machine."""
 
     def start(
-        self, function: Callable[..., None], arguments: tuple[object, ...], log: Path, slot: Mapping[str, str]
+        self, function: Callable[..., None], arguments: tuple[object, ...], log: Path, slot: Slot
     ) -> ForkedProcess:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(PRELOAD))
         for name, value in SERVER_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         reader, writer = context.Pipe(duplex=False)
-        process = context.Process(target=_run, args=(function, arguments, str(log), {**os.environ, **slot}, reader))
+        environment = {**os.environ, **slot.environment()}
+        process = context.Process(target=_run, args=(function, arguments, str(log), environment, reader))
         # Ctrl-C reaches all processes of a terminal: the server, which inherits this mask, is left out.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:

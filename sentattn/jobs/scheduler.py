@@ -208,7 +208,7 @@ def _fill(
         source, job = found
         arguments = (*job.arguments, slot.threads, max(1, len(slot.gpus)))
         try:
-            process = pool.start(job.function, arguments, job.log, slot.environment())
+            process = pool.start(job.function, arguments, job.log, slot)
         except OSError as error:  # no memory, too many processes, or the server has died
             progress.message(f"{job.name}: no process could be started ({error}).")
             source.has_ended(job, pools.LOST, "")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sentattn.config.types import Count
+from sentattn.config.types import Count, Node, as_typed
 from sentattn.console import plural
 from sentattn.distributed.devices import ON_GPU, cores
 from sentattn.errors import Fault, SettingError
@@ -16,6 +16,10 @@ from sentattn.errors import Fault, SettingError
 DRIVER = Path("/dev")
 """Where Linux has a file `nvidia0`, `nvidia1`, ... for each GPU."""
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+ONE_DEVICE = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
+"""What the trainer of a job has, whose devices are those of its slot."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +97,14 @@ def require_gpus(options: SlotOptions, accelerator: str, gpus: int, place: str) 
         key := next((key for key, value in needs.items() if value not in (1, "auto", "cpu", "mps", "tpu")), "")
     ):
         raise SettingError(Fault(key, "resources", f"{key}={needs[key]} needs GPUs; {place}."))
+
+
+def require_one_device(trainer: Node, where: str, advice: str) -> None:
+    """Refuses the trainer's settings of several devices with a `SettingError`."""
+    for key, only in ONE_DEVICE.items():
+        if (value := trainer.get(key, only)) != only:
+            message = f"trainer.{key}={as_typed(value)} cannot be used {where}: devices are those of a slot; {advice}."
+            raise SettingError(Fault(f"trainer.{key}", "unsupported", message))
 
 
 def visible_gpus() -> list[str]:

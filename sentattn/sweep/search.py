@@ -146,9 +146,9 @@ def _prepare(studies: Sequence[SweepStudy]) -> str:
 def _slots(plan: Plan, accelerator: str, trials: int | None, stack: ExitStack) -> tuple[Pool, Sequence[Slot]]:
     """Returns what starts trials, and their slots; connects to a cluster."""
     if plan.engine["name"] == "ray":
-        from sentattn.jobs.ray import RayPool
+        from sentattn.jobs.ray import connected
 
-        cluster = stack.enter_context(RayPool.connected(plan.engine["address"], Path(plan.output_dir)))
+        cluster = stack.enter_context(connected(plan.engine["address"], Path(plan.output_dir)))
         slots = cluster.find_slots(plan, accelerator, trials)
         print(f"{slots_line(slots)}; {cluster}.", flush=True)
         return cluster, slots

@@ -35,6 +35,7 @@ from sentattn.config.search_space import (
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError, closest, suggestion
+from sentattn.jobs.slots import require_one_device
 from sentattn.sweep.spec.components import (
     DEFAULT_SAMPLER,
     check_pruner,
@@ -406,6 +407,7 @@ def _check_space(draft: Draft, space: Mapping[str, Dimension], faults: list[Faul
     for values in _trials(space):
         try:
             request = read_request([*draft.arguments(), *(override(key, value) for key, value in values.items())])
+            require_one_device(request.settings["trainer"], "in a sweep", "type gpus_per_trial=2")
             settings = settings or request.settings
             trials.append((values, ()))
         except UserError as error:
