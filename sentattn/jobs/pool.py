@@ -107,18 +107,20 @@ class LocalPool:
     ) -> ForkedProcess:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(PRELOAD))
-        for name, value in SERVER_ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
         reader, writer = context.Pipe(duplex=False)
-        environment = {**os.environ, **slot.environment()}
+        ours = dict(os.environ)
+        environment = {**ours, **slot.environment()}
         process = context.Process(target=_run, args=(function, arguments, str(log), environment, reader))
         # Ctrl-C reaches all processes of a terminal: the server, which inherits this mask, is left out.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
+            os.environ.update({**SERVER_ENVIRONMENT, **ours})
             process.start()
         except EOFError as error:
             raise OSError("the process that starts jobs has died") from error
         finally:
+            os.environ.clear()
+            os.environ.update(ours)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             reader.close()
         return ForkedProcess(process, writer)

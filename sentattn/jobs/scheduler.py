@@ -164,13 +164,15 @@ def run(
                     if not busy and source.name not in announced and (reason := source.over()):
                         announced.add(source.name)
                         progress.message(f"{source.name}: {reason}.")
-                if not running and (stop.received or not any(source.elsewhere() for source in sources)):
+                if not running and (stop.received or all(source.over() for source in sources)):
                     break
                 if stop.received and not stop.is_announced:
                     stop.is_announced = True
                     _stop(running, progress)
+                if not running:  # other schedulers run the rest, or no process could be started
+                    time.sleep(WAIT)
                 by_process = {each.process: slot for slot, each in running.items()}
-                for process in pool.ended(by_process, WAIT):
+                for process in pool.ended(by_process, WAIT) if running else ():
                     each = running.pop(by_process[process])
                     code = process.join()
                     if each.stopped and code:
