@@ -1,14 +1,13 @@
 #!/bin/bash
 # Two pretended nodes on one machine, to try the scripts of this folder: `up`, `on NODE COMMAND`, `down`, as root.
-# Needs Debian's slurm-wlm, munge, postgresql and iproute2.
+# Needs Debian's slurm-wlm, munge and iproute2.
 #
-# `login` (slurmctld, PostgreSQL), `n1` and `n2` (slurmd) are namespaces of Linux: each has its own host name, processes,
+# `login` (slurmctld), `n1` and `n2` (slurmd) are namespaces of Linux: each has its own host name, processes,
 # loopback and address on a bridge, and no way out. Files and users are shared, as on a cluster with one file system.
 # There are no cgroups and no accounting, and each node claims four cores, whatever the machine has.
 set -euo pipefail
 
 folder=${PRETEND_CLUSTER:-/tmp/pretend-cluster}
-postgres=$(echo /usr/lib/postgresql/*/bin)
 declare -A address=([login]=10.77.0.1 [n1]=10.77.0.11 [n2]=10.77.0.12)
 
 on() { # NODE COMMAND...
@@ -37,22 +36,6 @@ plug() { # NODE: its cable to the bridge of `login`
     on login ip link set "to-$1" master bridge up
     on "$1" ip address add "${address[$1]}/24" dev uplink
     on "$1" ip link set uplink up
-}
-
-database() {
-    install --directory --owner=postgres "$folder/postgres"
-    local as=(setpriv --reuid=postgres --regid=postgres --clear-groups)
-    echo "pretended" >"$folder/password"
-    chmod 644 "$folder/password"
-    (cd / && "${as[@]}" "$postgres/initdb" -D "$folder/postgres" --username=sweeper --pwfile="$folder/password" \
-        --auth=scram-sha-256 --no-sync) >"$folder/initdb.log"
-    echo "host all all 10.77.0.0/24 scram-sha-256" >>"$folder/postgres/pg_hba.conf"
-    on login "${as[@]}" "$postgres/postgres" -D "$folder/postgres" -h "${address[login]}" -k '' -F \
-        >"$folder/postgres.log" 2>&1 &
-    echo "${address[login]}:5432:*:sweeper:pretended" >"$folder/pgpass"
-    chmod 600 "$folder/pgpass"
-    until on login "$postgres/pg_isready" --quiet --host="${address[login]}"; do sleep 0.5; done
-    PGPASSFILE="$folder/pgpass" on login "$postgres/createdb" --host="${address[login]}" --username=sweeper sweeps
 }
 
 up() {
@@ -92,7 +75,6 @@ up() {
     for node in n1 n2; do plug "$node"; done
     install --directory --owner=munge /run/munge
     pgrep -x munged >/dev/null || setpriv --reuid=munge --regid=munge --clear-groups munged
-    database
     on login slurmctld
     for node in n1 n2; do on "$node" slurmd; done
     until on login sinfo --noheader --states=idle | grep -q "n\[1-2\]"; do sleep 0.5; done
