@@ -213,7 +213,7 @@ def _fill(
             process = pool.start(job.function, arguments, job.log, slot)
         except OSError as error:  # no memory, too many processes, or the server has died
             progress.message(f"{job.name}: no process could be started ({error}).")
-            source.has_ended(job, pools.LOST, "")
+            source.has_ended(job, pools.TRY_AGAIN, "")
             return  # and try again after a while
         running[slot] = RunningJob(source, job, slot, process)
         progress.started(running[slot])

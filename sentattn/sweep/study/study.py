@@ -143,6 +143,9 @@ class SweepStudy:
         """Records a trial whose process has not: it was killed, or has died."""
         self._running.discard(job.number)
         ended = self._trial(job.number)
+        if ended.state is TrialState.RUNNING and code == pool.LOST and not killed:  # not the trial's fault
+            self.interrupt(job)
+            return f"interrupted: {pool.explain(code)}; it is run again"
         if ended.state is TrialState.RUNNING:
             lines = [killed or pool.explain(code), *pool.last_lines(job.log)]
             again = code != pool.REFUSED and not killed
@@ -150,7 +153,7 @@ class SweepStudy:
             ended = self._trial(job.number)
         error = ended.user_attrs.get(ERROR, "")
         self.failures = self.failures + 1 if error or ended.state is TrialState.FAIL else 0
-        resumes = (code < 0 or code == pool.LOST) and is_due(ended, self.plan.retries)
+        resumes = code < 0 and is_due(ended, self.plan.retries)
         self._keep_best([] if resumes else [job.number])
         self._note()
         if error:
@@ -161,7 +164,7 @@ class SweepStudy:
             return f"{self._objectives(ended.values)}{best}"
         steps = ended.intermediate_values
         at = f" after {max(steps)} at {steps[max(steps)]:.4f}" if steps else ""
-        return f"pruned{at}" if ended.state is TrialState.PRUNED else "interrupted"
+        return f"pruned{at}"
 
     def interrupt(self, job: Job) -> None:
         self._running.discard(job.number)
