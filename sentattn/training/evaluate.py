@@ -227,6 +227,8 @@ def evaluate_best(
 
             log_evaluation(loggers, data, probabilities, epoch=result["best_epoch"])
             log_attention(loggers, data, module.model, epoch=result["best_epoch"])
+    if len(predicted := set(probabilities["val"].argmax(axis=1).tolist())) == 1:
+        print(f"warning: the model predicts {data.labels[predicted.pop()]} for every validation row.", file=sys.stderr)
     guess = math.log(len(data.labels))
     if row := next((row for row in recorder.rows if not row["val/log_loss"] <= DIVERGED * guess), None):  # NaN too
         print(

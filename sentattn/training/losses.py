@@ -81,8 +81,9 @@ class ClassifierLoss(nn.Module):
     def cross_entropy(self, logits_BC: Tensor, labels_B: Tensor, *, smooth: bool = True) -> Tensor:
         """Returns the cross entropy of a batch, with smoothed labels or with the labels as they are.
 
-        It is the sum over rows of (1 - s) w_y (-log p_y) + s / C sum_c w_c (-log p_c), divided as configured, with the
-        smoothing s: a class's share of a smoothed label weighs what that class weighs.
+        It is the sum over rows of w_y ((1 - s) (-log p_y) + s / C sum_c (-log p_c)), divided as configured, with the
+        smoothing s. PyTorch weighs the shares of a smoothed label by w_c instead: with rare classes of a large weight,
+        the best prediction is then the rare class for every row.
         """
         smoothing = self.label_smoothing if smooth else 0.0
         logits_BC = at_least_float32(logits_BC)
@@ -95,9 +96,11 @@ class ClassifierLoss(nn.Module):
         # With half the operations of `label_smoothing` of torch's function, forwards and backwards.
         rest = smoothing / logits_BC.shape[1]
         share_BC = torch.full_like(logits_BC, rest).scatter_(1, labels_B[:, None], 1 - smoothing + rest)
+        divisor: int | Tensor = len(labels_B)
         if weights_C is not None:
-            share_BC *= weights_C
-        divisor = len(labels_B) if weights_C is None or not self.by_weight else weights_C[labels_B].sum()
+            weights_B = weights_C[labels_B]
+            share_BC *= weights_B[:, None]
+            divisor = weights_B.sum() if self.by_weight else divisor
         return (share_BC * logits_BC.log_softmax(dim=-1)).sum() / -divisor
 
     @property

@@ -248,6 +248,20 @@ def test_the_majority_is_printed_next_to_the_accuracy(tmp_path: Path, capsys: py
     assert [float(word) for word in line.split()[-2:]] == pytest.approx(list(run.result["majority"].values()), abs=1e-4)
 
 
+def test_a_rare_class_is_learned_with_class_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "reviews.csv"
+    rows = [f"the {'bad' if i % 33 == 0 else 'good'} film,{'no' if i % 33 == 0 else 'yes'}" for i in range(990)]
+    table.write_text("\n".join(["text,label", *rows]))
+    columns = ["data=table", f"data.train={table}", "data.text=text", "data.label=label", "test=false"]
+    small = ["model=mean", "model.embedding.size=8", "logger=none", "trainer.accelerator=cpu"]
+    common = [*columns, *small, "loss.class_weights=balanced", f"output_dir={tmp_path / 'outputs'}"]
+    run = fit([*common, "optimizer.lr=0.05", "trainer.max_epochs=3"])
+    assert run.result["metrics"]["val/accuracy"] == 1.0
+    assert "every validation row" not in capsys.readouterr().err
+    fit([*common, "optimizer.lr=1e-9", "trainer.max_epochs=1"])
+    assert "predicts yes for every validation row" in capsys.readouterr().err
+
+
 def test_a_small_loss_is_not_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fit(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1", "test=false"))
     assert "diverged" not in capsys.readouterr().err

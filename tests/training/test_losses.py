@@ -88,23 +88,44 @@ def weighted_by_numpy(
         log_p = row - np.log(np.exp(row).sum())
         for c in range(classes):
             share = smoothing / classes + (1 - smoothing) * (c == label)
-            total -= weights[c] * share * log_p[c]
+            total -= weights[label] * share * log_p[c]
     return float(total / (len(labels) if mean else weights[labels].sum()))
 
 
 @pytest.mark.parametrize("mean", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-@pytest.mark.parametrize("weights", [[0.5, 2.0, 7.0], "balanced"])
-def test_weighted_cross_entropy_by_numpy(weights: str | list[float], smoothing: float, *, mean: bool) -> None:
+@pytest.mark.parametrize(
+    ("counts", "weights", "numbers"),
+    [
+        (COUNTS, [0.5, 2.0, 7.0], [0.5, 2.0, 7.0]),
+        (COUNTS, "balanced", [100 / 30, 100 / 90, 100 / 180]),
+        ((50, 50), "balanced", [1.0, 1.0]),
+        ((95, 5), "balanced", [100 / 190, 10.0]),
+        ((97, 3), "balanced", [100 / 194, 100 / 6]),
+    ],
+)
+def test_weighted_cross_entropy_by_numpy(
+    counts: tuple[int, ...], weights: str | list[float], numbers: list[float], smoothing: float, *, mean: bool
+) -> None:
     rng = np.random.default_rng(1)
-    logits, labels = rng.normal(size=(9, 3)), rng.integers(0, 3, 9)
-    numbers = np.array([100 / 30, 100 / 90, 100 / 180] if weights == "balanced" else weights)
-    expected = weighted_by_numpy(logits, labels, numbers, smoothing, mean=mean)
+    logits = rng.normal(size=(40, len(counts)))
+    labels = rng.choice(len(counts), size=40, p=np.array(counts) / sum(counts))
+    expected = weighted_by_numpy(logits, labels, np.array(numbers), smoothing, mean=mean)
     loss = make(
-        COUNTS, class_weights=weights, label_smoothing=smoothing, class_weight_reduction="mean" if mean else "weighted"
+        counts, class_weights=weights, label_smoothing=smoothing, class_weight_reduction="mean" if mean else "weighted"
     )
     found = loss(torch.from_numpy(logits), torch.from_numpy(labels), one_hot_rows(1)).parts["cross_entropy"]
     assert float(found) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("counts", [(50, 50), (95, 5), (97, 3), (90, 8, 2)])
+def test_the_loss_falls_fastest_towards_the_label(counts: tuple[int, ...]) -> None:
+    loss = make(counts, class_weights="balanced", label_smoothing=0.1)
+    labels_B = torch.arange(len(counts))
+    logits_BC = torch.zeros(len(counts), len(counts), requires_grad=True)
+    loss.cross_entropy(logits_BC, labels_B).backward()
+    assert logits_BC.grad is not None
+    assert logits_BC.grad.argmin(dim=1).tolist() == labels_B.tolist()
 
 
 def test_a_row_of_twice_the_weight_by_hand() -> None:
