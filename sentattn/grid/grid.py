@@ -54,6 +54,7 @@ def train_grid(arguments: Sequence[str]) -> Grid:
     print(f"{plural(len(cells), 'run')}: {plural(count, 'setting')}, {seeds}. ", end="")
     print(f"{grid.finished()} finished, {grid.interrupted} to be resumed.", flush=True)
     if waiting := grid.waiting():
+        jobs = pool.LocalPool()
         for data in {types.as_typed(cell.settings["data"]): cell.settings for cell in waiting}.values():
             prepare_data(data)
         own = SlotOptions(threads=settings["threads"], **options)
@@ -61,7 +62,7 @@ def train_grid(arguments: Sequence[str]) -> Grid:
         print(f"{slots_line(slots)}.", flush=True)
         try:
             with JobProgress([grid], len(slots)) as progress:
-                scheduler.run([grid], slots, pool.LocalPool(), progress)
+                scheduler.run([grid], slots, jobs, progress)
         except Interruption as interruption:
             command = shlex.join(["python", "-m", "sentattn.train", "-m", *arguments])
             advice = f"{grid.finished()} of {plural(len(cells), 'run')} are finished. Continue with:\n{command}"

@@ -15,8 +15,9 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -100,34 +101,46 @@ class ForkedProcess:
 
 
 class LocalPool:
-    """Runs jobs on this machine."""
+    """Runs jobs on this machine; the server imports its libraries from now on."""
+
+    def __init__(self) -> None:
+        forkserver.set_forkserver_preload(list(PRELOAD))
+        with _for_server():
+            forkserver.ensure_running()
 
     def start(
         self, function: Callable[..., None], arguments: tuple[object, ...], log: Path, slot: Slot
     ) -> ForkedProcess:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(list(PRELOAD))
         reader, writer = context.Pipe(duplex=False)
-        ours = dict(os.environ)
-        environment = {**ours, **slot.environment()}
+        environment = {**os.environ, **slot.environment()}
         process = context.Process(target=_run, args=(function, arguments, str(log), environment, reader))
-        # Ctrl-C reaches all processes of a terminal: the server, which inherits this mask, is left out.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            os.environ.update({**SERVER_ENVIRONMENT, **ours})
-            process.start()
+            with _for_server():  # which is started again where it has died
+                process.start()
         except EOFError as error:
             raise OSError("the process that starts jobs has died") from error
         finally:
-            os.environ.clear()
-            os.environ.update(ours)
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             reader.close()
         return ForkedProcess(process, writer)
 
     def ended(self, running: Iterable[JobProcess], seconds: float) -> list[JobProcess]:
         by_sentinel = {job.process.sentinel: job for job in running if isinstance(job, ForkedProcess)}
         return [by_sentinel[sentinel] for sentinel in wait([*by_sentinel], seconds) if isinstance(sentinel, int)]
+
+
+@contextmanager
+def _for_server() -> Iterator[None]:
+    """Sets the environment of a server that is started inside, and keeps Ctrl-C from it, which reaches a terminal."""
+    before = dict(os.environ)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.environ.update({**SERVER_ENVIRONMENT, **before})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _run(

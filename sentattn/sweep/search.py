@@ -99,9 +99,12 @@ def run(plan: Plan) -> tuple[list[SweepStudy], list[str]]:
         writers = [stack.enter_context(ReportWriter(study)) for study in studies]
         for study in studies:
             print(_standing(study), flush=True)
+        if all(study.over() for study in studies) and not plan.confirm:
+            return studies, []
+        local = LocalPool() if plan.engine["name"] == "local" else None  # it imports libraries meanwhile
         accelerator = _prepare(studies)
         trials = None if any(each.trials is None for each in plans) else sum(each.trials or 0 for each in plans)
-        pool, slots = _slots(plan, accelerator, trials, stack)
+        pool, slots = _slots(plan, local, accelerator, trials, stack)
 
         def tick() -> None:
             for study, writer in zip(studies, writers, strict=True):
@@ -143,9 +146,11 @@ def _prepare(studies: Sequence[SweepStudy]) -> str:
     return accelerator
 
 
-def _slots(plan: Plan, accelerator: str, trials: int | None, stack: ExitStack) -> tuple[Pool, Sequence[Slot]]:
-    """Returns what starts trials, and their slots; connects to a cluster."""
-    if plan.engine["name"] == "ray":
+def _slots(
+    plan: Plan, local: LocalPool | None, accelerator: str, trials: int | None, stack: ExitStack
+) -> tuple[Pool, Sequence[Slot]]:
+    """Returns what starts trials, and their slots; connects to a cluster where there is no pool of this machine."""
+    if local is None:
         from sentattn.jobs.ray import connected
 
         cluster = stack.enter_context(connected(plan.engine["address"], Path(plan.output_dir)))
@@ -154,7 +159,7 @@ def _slots(plan: Plan, accelerator: str, trials: int | None, stack: ExitStack) -
         return cluster, slots
     slots = find_slots(plan, accelerator, trials)
     print(f"{slots_line(slots)}.", flush=True)
-    return LocalPool(), slots
+    return local, slots
 
 
 def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool) -> list[str]:
