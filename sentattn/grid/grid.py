@@ -161,7 +161,7 @@ class Grid:
     def has_ended(self, job: Job, code: int, killed: str) -> str:
         """Keeps a finished run; a run that may succeed is tried again after the others."""
         self._locks.pop(job.number).close()
-        self._attempts[job.number] += code != pool.LOST
+        self._attempts[job.number] += 1
         if code == 0:
             self.runs[job.number] = job.folder
             return f"{GRID_METRIC} {run.Run(job.folder).metrics[GRID_METRIC]:.4f}"

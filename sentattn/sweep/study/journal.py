@@ -6,6 +6,7 @@ another machine does not see the lock, a scheduler there is alive as long as it 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ ID = "id"
 """A study's attribute that is written last: a study without it is incomplete."""
 SILENT = 60.0
 """Seconds after which a scheduler of another machine that has not touched its file is dead."""
+POLL = 0.01
+"""Seconds between two attempts to lock a journal."""
 LOCAL_LOCKS = {"nolock", "local_lock=all", "local_lock=flock", "localflock", "localflocks", "nobrl"}
 """Options of NFS, Lustre, OCFS2, GFS2 and SMB with which a lock is seen on its own machine alone."""
 
@@ -43,7 +46,7 @@ class JournalLock(JournalFileOpenLock):
         self._file, self._lock = file, FileLock(f"{file}.lock", is_singleton=True)
 
     def acquire(self) -> bool:
-        self._lock.acquire()
+        self._lock.acquire(poll_interval=POLL)
         if self._lock.lock_counter == 1:
             _remove_torn_line(self._file)
         return True
@@ -108,6 +111,19 @@ def require_journal(folder: Path) -> None:
     """Refuses a folder with the database of a study of format 1 with a `RunError`."""
     if any((folder / name).is_file() for name in ("study.db", "storage.json")) and not (folder / JOURNAL).is_file():
         require_format(f"study {folder}", 1)
+
+
+def require_locks(folder: Path) -> None:
+    """Refuses a file system without locks with a `RunError`, since a lock file would outlive its process."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        advice = "mount it with locks, as Lustre with the option flock, or type another output_dir=PATH"
+        message = f"{folder}: its file system locks no files ({error.strerror}): {advice}."
+        raise RunError(Fault("study", "unwritable", message)) from error
+    finally:
+        os.close(descriptor)
 
 
 class Scheduler(NamedTuple):

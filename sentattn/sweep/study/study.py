@@ -7,6 +7,7 @@ scheduler that has died are tried again with their values under new numbers.
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -51,6 +52,8 @@ OTHER_DRAWS = 1_000_003
 """What makes schedulers of a study draw other values: more than it has trials."""
 LOG_LINES = 3
 """Lines of a failed trial's log that are printed."""
+TOGETHER = 10.0
+"""Seconds in which trials that are lost with their machine or server count as one failure."""
 TOUCH = 10.0
 """Seconds between two signs of life for schedulers of other machines."""
 
@@ -78,6 +81,7 @@ class SweepStudy:
         self.front: set[int] = set()
         self._kept: set[int] = set()
         self._running: set[int] = set()
+        self._lost = -math.inf
         self._storage, self._lock = journal.open_storage(folder)
         self._study = open_study(plan, self._storage, folder)
         trials = self._study.get_trials(deepcopy=False)
@@ -100,6 +104,7 @@ class SweepStudy:
             try:
                 journal.require_journal(folder)
                 folder.mkdir(parents=True, exist_ok=True)
+                journal.require_locks(folder)
                 with journal.JournalLock(folder / journal.JOURNAL):
                     study = cls(plan, folder, stack.enter_context(journal.joined(folder)), function)
                 yield study
@@ -144,6 +149,9 @@ class SweepStudy:
         self._running.discard(job.number)
         ended = self._trial(job.number)
         if ended.state is TrialState.RUNNING and code == pool.LOST and not killed:  # not the trial's fault
+            now, before = time.monotonic(), self._lost
+            self.failures += now - before > TOGETHER
+            self._lost = now
             self.interrupt(job)
             return f"interrupted: {pool.explain(code)}; it is run again"
         if ended.state is TrialState.RUNNING:
@@ -152,7 +160,7 @@ class SweepStudy:
             record_failure(self._study, self._storage, job.number, "\n".join(lines), again=again)
             ended = self._trial(job.number)
         error = ended.user_attrs.get(ERROR, "")
-        self.failures = self.failures + 1 if error or ended.state is TrialState.FAIL else 0
+        self.failures = self.failures + 1 if error else 0
         resumes = code < 0 and is_due(ended, self.plan.retries)
         self._keep_best([] if resumes else [job.number])
         self._note()
@@ -164,7 +172,7 @@ class SweepStudy:
             return f"{self._objectives(ended.values)}{best}"
         steps = ended.intermediate_values
         at = f" after {max(steps)} at {steps[max(steps)]:.4f}" if steps else ""
-        return f"pruned{at}"
+        return f"pruned{at}" if ended.state is TrialState.PRUNED else "interrupted: another scheduler runs it again"
 
     def interrupt(self, job: Job) -> None:
         self._running.discard(job.number)
