@@ -115,9 +115,10 @@ def require_journal(folder: Path) -> None:
 
 def require_locks(folder: Path) -> None:
     """Refuses a file system without locks with a `RunError`, since a lock file would outlive its process."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder / f"{JOURNAL}.lock", os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with suppress(BlockingIOError):  # another process has locked it
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         advice = "mount it with locks, as Lustre with the option flock, or type another output_dir=PATH"
         message = f"{folder}: its file system locks no files ({error.strerror}): {advice}."
