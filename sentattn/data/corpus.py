@@ -27,7 +27,7 @@ from torch.utils.data import Dataset
 
 from sentattn.data.batching import Batch
 from sentattn.data.cache import Progress, cached, no_progress
-from sentattn.data.pieces import PieceTokenizer
+from sentattn.data.pieces import LINE_BREAKS, PieceTokenizer
 from sentattn.data.sampling import NO_GROUP, spread
 from sentattn.data.tokenizer import (
     BASIC_ENGLISH,
@@ -315,7 +315,7 @@ def open_corpus(
     is_splits = isinstance(splits, tuple | list) and splits and {*splits} <= {"train", "val", "test"}
     _require(is_splits, f"{type(source).__name__}.splits", legal, splits)
     if isinstance(rules, PieceTokenizer):
-        tokens, lowercase, normalize = f"pieces {rules.fingerprint}", False, None
+        tokens, lowercase, normalize = f"pieces {LINE_BREAKS} {rules.fingerprint}", False, None
     elif rules == "spacy":
         tokens = f"spaCy {spacy_version()}"
     else:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
+from tokenizers import Regex, normalizers
 
 from sentattn.data.hub import TOKENIZER_FILE, find_folder
 from sentattn.data.tokenizer import SPECIALS, UNKNOWN_ID, Clip, Encoded, Tokenizer
@@ -17,13 +18,15 @@ from sentattn.errors import DataError, Fault
 
 PADS, UNKNOWNS, MASKS = ("[PAD]", "<pad>"), ("[UNK]", "<unk>"), ("[MASK]", "<mask>")
 """Special tokens of the families of BERT, RoBERTa, XLM-R, T5 and ModernBERT."""
+LINE_BREAKS = r"(?i)\s?(?:<br\s*/?>\s*)+"
+"""HTML line breaks with the white space around them, which are read as one space."""
 
 
 class PieceTokenizer(Tokenizer):
     """A subword tokenizer, whose tokens are numbered anew: `<pad>`, `<unk>`, other special tokens, pieces.
 
     So the ids of padding and of unknown tokens are those of every tokenizer here. Special tokens that a text happens to
-    contain are read as text.
+    contain are read as text, HTML line breaks as a space.
 
     Args:
         content: The content of a `tokenizer.json`.
@@ -72,6 +75,8 @@ class PieceTokenizer(Tokenizer):
         ids, inside = self.ids_V[whole.ids], np.flatnonzero(~is_special)
         self.prefix, self.suffix = ids[: inside[0]], ids[inside[-1] + 1 :]
         library.encode_special_tokens = True
+        own = [] if library.normalizer is None else [library.normalizer]
+        library.normalizer = normalizers.Sequence([normalizers.Replace(Regex(LINE_BREAKS), " "), *own])
         if max_length is not None and max_length <= (around := len(self.prefix) + len(self.suffix)):
             message = f"data.max_length must be more than {around}, the special tokens of a text, got {max_length}."
             raise DataError(Fault("data.max_length", "range", message))

@@ -21,10 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime
-from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer, normalizers
 
 BATCH = 8
 LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+LINE_BREAKS = r"(?i)\s?(?:<br\s*/?>\s*)+"
+"""What subword tokenizers read as one space."""
 
 Span = tuple[int, int]
 
@@ -47,6 +49,10 @@ class Model:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._tokenizer.encode_special_tokens = True  # those that a text happens to contain are text
+        if self.config["tokenizer"] == "pieces":
+            own = [] if self._tokenizer.normalizer is None else [self._tokenizer.normalizer]
+            breaks = normalizers.Replace(Regex(LINE_BREAKS), " ")
+            self._tokenizer.normalizer = normalizers.Sequence([breaks, *own])
         self._session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
 
     def predict(self, texts: Sequence[str]) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from sentattn.errors import Fault, SettingError
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.pretrained import Pretrained
 
-FORMAT = 1
+FORMAT = 2
 GPU_TOKENS = 16 * BATCH_TOKENS
 """Tokens that a GPU encodes at once."""
 

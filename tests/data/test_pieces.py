@@ -12,6 +12,7 @@ from encoder_files import SPECIAL, write_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as LibraryTokenizer
+from tokenizers import models, pre_tokenizers, trainers
 
 from sentattn.config.compose import compose
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
@@ -77,6 +78,27 @@ def test_a_long_text_keeps_its_special_tokens(folder: Path, clip: str, kept: lis
 def test_a_text_without_a_piece_is_empty(folder: Path) -> None:
     [encoded] = read_tokenizer(str(folder)).encode(["  "])
     assert (len(encoded.ids), encoded.tokens, encoded.spans) == (0, [], [])
+
+
+@pytest.mark.parametrize("line_break", ["<br />", "<br/><br />", " <BR> <br>\n", "\n"])
+def test_line_breaks_are_white_space(folder: Path, line_break: str) -> None:
+    tokenizer = read_tokenizer(str(folder))
+    text, plain = f"the film was good.{line_break}The ending was not.", "the film was good. The ending was not."
+    encoded, expected = tokenizer.encode([text, plain])
+    assert encoded.ids.tolist() == expected.ids.tolist()
+    assert encoded.tokens == expected.tokens
+    assert tokenizer.read(text) == tokenizer.read(plain)
+
+
+def test_line_breaks_of_a_byte_level_tokenizer() -> None:
+    library = LibraryTokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet, special = pre_tokenizers.ByteLevel.alphabet(), ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer = trainers.BpeTrainer(initial_alphabet=alphabet, special_tokens=special, show_progress=False)
+    library.train_from_iterator(["a good film of the world"] * 3, trainer)
+    tokenizer = PieceTokenizer(library.to_str())
+    with_break, plain = tokenizer.encode(["a good<br /><br />film", "a good film"])
+    assert with_break.ids.tolist() == plain.ids.tolist()
 
 
 @given(st.text(max_size=40))

@@ -83,3 +83,17 @@ def masked_softmax(scores_BRL: Tensor, mask_BL: Tensor) -> Tensor:
     scores_BRL = scores_BRL.to(torch.promote_types(scores_BRL.dtype, torch.float32))
     scores_BRL = scores_BRL.masked_fill(pad_B1L, torch.finfo(scores_BRL.dtype).min)
     return scores_BRL.softmax(dim=-1).masked_fill(pad_B1L, 0.0)
+
+
+def weighted_sum(weights_BRL: Tensor, states_BLD: Tensor) -> Tensor:
+    """Returns weights_BRL @ states_BLD, in the type of the states.
+
+    Computed in float32 at least: in bfloat16 all weights 1/n of a mean are rounded alike, which would scale it by a
+    factor that depends on the number of tokens.
+    """
+    device = states_BLD.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        with torch.autocast(device, enabled=False):
+            return weighted_sum(weights_BRL, states_BLD)
+    exact = torch.promote_types(states_BLD.dtype, torch.float32)
+    return (weights_BRL.to(exact) @ states_BLD.to(exact)).to(states_BLD.dtype)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, checked
-from sentattn.models.attention.base import Attended, Attention, masked_softmax
+from sentattn.models.attention.base import Attended, Attention, masked_softmax, weighted_sum
 
 
 class Feedforward(Attention):
@@ -48,4 +48,4 @@ class Feedforward(Attention):
         bias_L = self.bias if self.positions is None else self.bias[:length]
         scores_BRL = nn.functional.linear(states_BLD, self.weight).transpose(1, 2) + bias_L
         weights_BRL = masked_softmax(scores_BRL.tanh() if self.squash == "tanh" else scores_BRL, mask_BL)
-        return Attended(weights_BRL.to(states_BLD.dtype) @ states_BLD, weights_BRL)
+        return Attended(weighted_sum(weights_BRL, states_BLD), weights_BRL)

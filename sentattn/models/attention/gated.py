@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, checked
-from sentattn.models.attention.base import Attended, Attention, masked_softmax
+from sentattn.models.attention.base import Attended, Attention, masked_softmax, weighted_sum
 
 
 class Gated(Attention):
@@ -35,4 +35,4 @@ class Gated(Attention):
         """Returns values_BRD = weights_BRL @ states_BLD."""
         hidden_BLA = torch.tanh(self.hidden(states_BLD)) * torch.sigmoid(self.gate(states_BLD))
         weights_BRL = masked_softmax(self.scores(hidden_BLA).transpose(1, 2), mask_BL)
-        return Attended(weights_BRL.to(states_BLD.dtype) @ states_BLD, weights_BRL)
+        return Attended(weighted_sum(weights_BRL, states_BLD), weights_BRL)

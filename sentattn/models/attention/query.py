@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, checked
-from sentattn.models.attention.base import Attended, Attention, masked_softmax
+from sentattn.models.attention.base import Attended, Attention, masked_softmax, weighted_sum
 
 
 class Query(Attention):
@@ -71,7 +71,7 @@ class Query(Attention):
         key_HdD, value_HdD = (torch.unflatten(layer.weight, 0, split) for layer in (self.key, self.value))
         scoring_BSD = (queries_BHRd @ key_HdD).flatten(1, 2) / queries_BHRd.shape[3] ** 0.5  # S = H R rows
         weights_BSL = masked_softmax(scoring_BSD @ states_BLD.transpose(1, 2), mask_BL)
-        means_BHRD = torch.unflatten(weights_BSL.to(states_BLD.dtype) @ states_BLD, 1, split)
+        means_BHRD = torch.unflatten(weighted_sum(weights_BSL, states_BLD), 1, split)
         heads_BHRd = means_BHRD @ value_HdD.transpose(1, 2)
         values_BRD = self.output(heads_BHRd.transpose(1, 2).flatten(2))
         return Attended(values_BRD, torch.unflatten(weights_BSL, 1, split).mean(dim=1))

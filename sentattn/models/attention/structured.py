@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, Fraction, checked
-from sentattn.models.attention.base import Attended, Attention, masked_softmax
+from sentattn.models.attention.base import Attended, Attention, masked_softmax, weighted_sum
 from sentattn.models.dropout import Dropout
 
 
@@ -46,4 +46,4 @@ class Structured(Attention):
         hidden_BLA = torch.tanh(self.hidden(self.dropout(states_BLD)))
         scores_BRL = self.scores(self.dropout(hidden_BLA)).transpose(1, 2)
         weights_BRL = masked_softmax(scores_BRL, mask_BL)
-        return Attended(weights_BRL.to(states_BLD.dtype) @ states_BLD, weights_BRL)
+        return Attended(weighted_sum(weights_BRL, states_BLD), weights_BRL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sentattn.models.attention.base import Attended, Fixed
+from sentattn.models.attention.base import Attended, Fixed, weighted_sum
 
 
 class Uniform(Fixed):
@@ -15,4 +15,4 @@ class Uniform(Fixed):
         """Returns the mean of the states as values_BRD with R = 1."""
         ones_BL = mask_BL.to(torch.promote_types(states_BLD.dtype, torch.float32))
         weights_BRL = (ones_BL / ones_BL.sum(dim=1, keepdim=True).clamp_min(1))[:, None]
-        return Attended(weights_BRL.to(states_BLD.dtype) @ states_BLD, weights_BRL)
+        return Attended(weighted_sum(weights_BRL, states_BLD), weights_BRL)

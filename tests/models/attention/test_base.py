@@ -1,14 +1,15 @@
-"""The one softmax over real tokens."""
+"""The one softmax over real tokens, and the weighted sum of states."""
 
 from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sentattn.models.attention.base import masked_softmax
+from sentattn.models.attention.base import masked_softmax, weighted_sum
 
 
 def test_by_hand() -> None:
@@ -39,3 +40,18 @@ def test_a_shift_of_all_scores_and_more_padding_change_nothing(scores: list[floa
     weights = masked_softmax(values, mask)
     torch.testing.assert_close(weights, masked_softmax(values + shift, mask), atol=1e-9, rtol=0)
     torch.testing.assert_close(weights.sum(), torch.tensor(1.0, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("length", [100, 230, 600])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_mean_in_bfloat16_has_no_scale_that_depends_on_the_length(length: int, *, mixed: bool) -> None:
+    weights_BRL = torch.full((2, 3, length), 1 / length)
+    states_BLD = torch.ones(2, length, 4, dtype=torch.float32 if mixed else torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+        assert weighted_sum(weights_BRL, states_BLD).flatten().tolist() == pytest.approx([1.0] * 24, abs=1e-5)
+
+
+def test_a_weighted_sum_in_float32_is_the_product() -> None:
+    torch.manual_seed(0)
+    weights_BRL, states_BLD = torch.rand(2, 3, 50), torch.randn(2, 50, 4)
+    assert torch.equal(weighted_sum(weights_BRL, states_BLD), weights_BRL @ states_BLD)
