@@ -15,7 +15,7 @@ Ranges, of any setting of a training:
   warm_start=STUDY     adds the finished trials of another study to a new one, as far as they lie in its search space
   trials=20 hours=8    the budget: finished trials, including pruned ones, or time
   objective.metric     val/accuracy, val/log_loss, latency_ms.one, parameters.total, ...
-  sampler=tpe          gp, cmaes, random, qmc, grid, nsgaii, ...; its settings as sampler.multivariate=true
+  sampler=tpe          gp, cmaes, random, qmc, nsgaii, ...; its settings as sampler.multivariate=true
   pruner=NAME          ends bad trials early: percentile, median, hyperband, ...; none runs all of them to their end
   repeats=1            trainings per trial, with consecutive seeds; their mean is the objective
 

@@ -10,9 +10,9 @@ from fake_study import Noted, engine, slots
 from optuna.distributions import FloatDistribution
 
 from sentattn.config import command_line
+from sentattn.config.search_space import Dimension
 from sentattn.sweep.execution.scheduler import Scheduler
 from sentattn.sweep.spec.plan import Objective, Plan
-from sentattn.config.search_space import Dimension
 from sentattn.sweep.study.study import SweepStudy
 
 

@@ -13,11 +13,9 @@ from optuna import pruners, samplers
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
-from optuna.trial import FrozenTrial
 
 from sentattn.config import types
-from sentattn.config.search_space import Dimension, points
-from sentattn.config.targets import TARGET
+from sentattn.config.search_space import Dimension
 from sentattn.config.types import Node
 from sentattn.errors import Fault, SettingError, suggestion
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from sentattn.sweep.spec.plan import Plan
 
 DEFAULT_SAMPLER, DEFAULT_PRUNER, REPEATS_PRUNER, NO_PRUNER = "tpe", "percentile", "wilcoxon", "none"
-GRID, BRUTE_FORCE = "grid", "brute_force"
-LARGEST_GRID = 1_000_000
 LOCAL, RAY, AUTO = "local", "ray", "auto"
 ADDRESS = re.compile(r"[^\s/]+:\d{1,5}")
 
@@ -38,31 +34,14 @@ def quiet() -> None:
         warnings.filterwarnings("ignore", category=category, module=r"optuna\.|sentattn\.sweep")
 
 
-class _BruteForce(samplers.BruteForceSampler):
-    def after_trial(self, *_: object) -> None:
-        """Does nothing: the study ends when all points are tried; Optuna's `stop` is not allowed outside its loop."""
-
-
-class _Grid(samplers.GridSampler):
-    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """Assigns a point of the grid, unless the trial has its values: it is tried again."""
-        if not trial.params:
-            super().before_trial(study, trial)
-
-    def after_trial(self, *_: object) -> None:
-        """Does nothing, as above."""
-
-
 SAMPLERS: dict[str, Callable[..., BaseSampler]] = {
     DEFAULT_SAMPLER: samplers.TPESampler,
     "gp": samplers.GPSampler,
     "cmaes": samplers.CmaEsSampler,
     "random": samplers.RandomSampler,
     "qmc": samplers.QMCSampler,
-    GRID: _Grid,
     "nsgaii": samplers.NSGAIISampler,
     "nsgaiii": samplers.NSGAIIISampler,
-    BRUTE_FORCE: _BruteForce,
 }
 PRUNERS: dict[str, Callable[..., BasePruner]] = {
     DEFAULT_PRUNER: pruners.PercentilePruner,
@@ -93,7 +72,7 @@ def unknown(key: str, what: str, name: str, legal: Iterable[str]) -> Fault:
 
 
 def _build(kind: str, component: Node, **others: object) -> object:
-    """Returns Optuna's object, or that of a class of the user's own.
+    """Returns Optuna's object.
 
     Raises:
         SettingError: With Optuna's reason, if it refuses its settings.
@@ -101,35 +80,28 @@ def _build(kind: str, component: Node, **others: object) -> object:
     quiet()
     name, settings = component["name"], {key: value for key, value in component.items() if key != "name"}
     try:
-        if TARGET in component:
-            from sentattn.build import instantiate  # imports torch
-
-            return instantiate(settings, BaseSampler if kind == "sampler" else BasePruner)
         return TABLES[kind][name](**DEFAULTS.get(name, {}) | settings | others)
-    except SettingError:
-        raise
     except (TypeError, ValueError) as error:
         typed = "".join(f" {kind}.{key}={types.as_typed(value)}" for key, value in settings.items())
         raise SettingError(Fault(kind, "conflict", f"{kind}={name}{typed}: {' '.join(str(error).split())}")) from error
 
 
-def _check(kind: str, component: Node, **others: object) -> list[Fault]:
+def _check(kind: str, component: Node) -> list[Fault]:
     """Returns what is wrong with the name of a component, with the types of its settings, or what Optuna refuses."""
     name, faults = component["name"], list[Fault]()
-    if TARGET not in component:
-        if name not in TABLES[kind]:
-            return [unknown(kind, kind, types.as_typed(name), TABLES[kind])]
-        hints = types.hints(TABLES[kind][name])
-        legal = {key: type_ for key, type_ in hints.items() if type_ is not Any and key != "seed"}
-        for setting, value in component.items():
-            key = f"{kind}.{setting}"
-            if setting not in (*legal, "name"):
-                faults.append(unknown(key, f"setting of {kind}={name}", setting, legal))
-            elif setting != "name" and (fault := types.fault(key, legal[setting], value)):
-                faults.append(fault)
+    if name not in TABLES[kind]:
+        return [unknown(kind, kind, types.as_typed(name), TABLES[kind])]
+    hints = types.hints(TABLES[kind][name])
+    legal = {key: type_ for key, type_ in hints.items() if type_ is not Any and key != "seed"}
+    for setting, value in component.items():
+        key = f"{kind}.{setting}"
+        if setting not in (*legal, "name"):
+            faults.append(unknown(key, f"setting of {kind}={name}", setting, legal))
+        elif setting != "name" and (fault := types.fault(key, legal[setting], value)):
+            faults.append(fault)
     try:
         if not faults:
-            _build(kind, component, **others)
+            _build(kind, component)
     except SettingError as error:
         faults += error.faults
     return faults
@@ -137,33 +109,20 @@ def _check(kind: str, component: Node, **others: object) -> list[Fault]:
 
 def check_sampler(sampler: Node, space: Mapping[str, Dimension], objectives: int) -> list[Fault]:
     """Returns what is wrong with a sampler, by itself and for a space and this number of objectives."""
-    name, messages = sampler["name"], []
-    if name in (GRID, BRUTE_FORCE) and points(space, LARGEST_GRID) is None:
-        limit = f"at most {LARGEST_GRID:,} points, of choices and ranges with steps"
-        messages.append(f"sampler={name} needs a space of {limit}; type sampler=qmc.")
-    if name == GRID and (conditional := [key for key, dimension in space.items() if dimension.when]):
-        conditions = f"would also try {' and '.join(conditional)} where their conditions do not hold"
-        messages.append(f"sampler=grid {conditions}; type sampler=brute_force.")
     numbers = sum(not dimension.is_categorical and not dimension.when for dimension in space.values())
-    if name == "cmaes" and (importlib.util.find_spec("cmaes") is None or objectives > 1 or numbers < 2):
+    if sampler["name"] == "cmaes" and (importlib.util.find_spec("cmaes") is None or objectives > 1 or numbers < 2):
         needs = "one objective, two ranges of numbers that every trial has, and the package cmaes (pip install cmaes)"
-        messages.append(f"sampler=cmaes needs {needs}; type sampler=tpe.")
-    faults = [Fault("sampler", "conflict", message) for message in messages]
-    return faults or _check("sampler", sampler, **({"search_space": {}} if name == GRID else {}))
+        return [Fault("sampler", "conflict", f"sampler=cmaes needs {needs}; type sampler=tpe.")]
+    return _check("sampler", sampler)
 
 
 def build_sampler(plan: Plan, *, past: int = 0) -> BaseSampler:
     """Returns Optuna's sampler for a study that has `past` trials.
 
-    A resumed study has new draws; a quasi-random sequence and a grid keep their place themselves, with the first seed.
+    A resumed study has new draws; a quasi-random sequence keeps its place itself, with the first seed.
     """
-    name = plan.sampler["name"]
-    arguments: dict[str, Any] = {"seed": plan.seed if name in ("qmc", GRID) else (plan.seed + 7919 * past) % 2**32}
-    if TARGET in plan.sampler:
-        arguments = {}
-    elif name == GRID:
-        arguments["search_space"] = {key: list(dimension.values() or ()) for key, dimension in plan.space.items()}
-    return cast(BaseSampler, _build("sampler", plan.sampler, **arguments))
+    seed = plan.seed if plan.sampler["name"] == "qmc" else (plan.seed + 7919 * past) % 2**32
+    return cast(BaseSampler, _build("sampler", plan.sampler, seed=seed))
 
 
 def default_pruner(objectives: int, repeats: int) -> str:

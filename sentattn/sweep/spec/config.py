@@ -30,9 +30,9 @@ from sentattn.config.search_space import (
     deciding,
     is_range,
     override,
+    points,
     read_dimension,
 )
-from sentattn.config.targets import TARGET
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError, closest, suggestion
 from sentattn.jobs.slots import require_one_device
@@ -238,9 +238,6 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     if names or is_default:
         _read_file(draft, names[0] if names else DEFAULT, faults)
     draft.add(entries, faults)
-    is_trusted = draft.texts.get("trust") == "true"
-    if "from" not in draft.texts and any(TARGET in draft.component(name) for name in COMPONENTS):
-        draft.texts.pop("trust", None)  # it is about the sampler or pruner alone
     name, options = _options(draft, faults)
     objectives = _objectives(draft.component("objective"), faults)
     drafts = {study: deepcopy(draft) for study in draft.studies} or {"": draft}
@@ -249,14 +246,16 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     spaces = {study: _read_space(draft, faults) for study, draft in drafts.items()}
     settings = [_check_space(drafts[study], space, faults) for study, space in spaces.items()]
     first = next(iter(spaces.values()))
-    sampler = _component("sampler", DEFAULT_SAMPLER, draft, is_trusted, faults)
-    pruner = _component("pruner", default_pruner(len(objectives), options.repeats), draft, is_trusted, faults)
+    sampler = _component("sampler", DEFAULT_SAMPLER, draft)
+    pruner = _component("pruner", default_pruner(len(objectives), options.repeats), draft)
     faults += check_sampler(sampler, first, len(objectives))
     faults += check_pruner(pruner, len(objectives), options.repeats)
     engine, engine_faults = read_engine(draft.component("engine"))
     faults += engine_faults
     enqueue = [{key: value for key, value in point.items() if key not in draft.overrides} for point in draft.enqueue]
-    faults += _enqueue_faults(enqueue, draft, first, sampler["name"])
+    faults += _enqueue_faults(enqueue, draft, first)
+    if options.trials and not faults:
+        faults += [fault for space in spaces.values() for fault in _choices_fault(space, options.trials)]
     if len(objectives) > 1 and options.confirm:
         message = f"confirm={options.confirm} cannot be used with several objectives, which have no single best."
         faults.append(Fault("confirm", "conflict", message))
@@ -305,12 +304,18 @@ def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Options]:
     return name, Options(**values)
 
 
-def _enqueue_faults(
-    points: Sequence[Values], draft: Draft, space: Mapping[str, Dimension], sampler: str
-) -> Iterator[Fault]:
+def _choices_fault(space: Mapping[str, Dimension], trials: int) -> list[Fault]:
+    """Returns a fault where there are more trials than combinations of choices: some would be trained again."""
+    count = points(space, trials) if all(dimension.is_categorical for dimension in space.values()) else None
+    if count in (None, trials):
+        return []
+    grid = " ".join(f"{key}={','.join(map(types.as_typed, dimension.ends()))}" for key, dimension in space.items())
+    message = f"there are {count} combinations, and python -m sentattn.train -m {grid} trains each of them once"
+    return [Fault("trials", "range", f"trials={trials}: {message}; type that, or trials={count}.")]
+
+
+def _enqueue_faults(points: Sequence[Values], draft: Draft, space: Mapping[str, Dimension]) -> Iterator[Fault]:
     """Yields what is wrong with the points to try first."""
-    if points and sampler == "grid":
-        yield Fault("enqueue", "conflict", "enqueue cannot be used with sampler=grid, which tries each point.")
     for key, value in (entry for point in points for entry in point.items()):
         if key not in space and key not in draft.conditions:
             yield Fault("enqueue", "unknown", f"enqueue: {key} is not searched.{suggestion(key, space)}")
@@ -333,16 +338,9 @@ def _objectives(settings: Mapping[str, str], faults: list[Fault]) -> tuple[Objec
     return objectives
 
 
-def _component(kind: str, default: str, draft: Draft, is_trusted: bool, faults: list[Fault]) -> Tree:
-    """Returns the settings of a sampler or pruner; one by `_target_` runs code, and so needs `trust=true`."""
-    settings = {key: types.parse(text) for key, text in draft.component(kind).items()}
-    if (target := settings.get(TARGET)) is None:
-        return {"name": default} | settings
-    if is_trusted:
-        return settings | {"name": target}
-    message = f"{kind}._target_={target} runs the code of that class: type trust=true if you trust it."
-    faults.append(Fault(f"{kind}.{TARGET}", "unsafe", message))
-    return {"name": default}
+def _component(kind: str, default: str, draft: Draft) -> Tree:
+    """Returns the settings of a sampler or pruner."""
+    return {"name": default} | {key: types.parse(text) for key, text in draft.component(kind).items()}
 
 
 def _read_space(draft: Draft, faults: list[Fault]) -> dict[str, Dimension]:

@@ -12,10 +12,10 @@ from fake_records import record, result
 from plans import plan
 
 from sentattn.config.groups import Choices
+from sentattn.config.search_space import Value, read_dimension
 from sentattn.sweep.report import analysis
 from sentattn.sweep.report.analysis import FANOVA, PED_ANOVA, Findings, as_study, edge, importances
 from sentattn.sweep.spec.plan import Objective
-from sentattn.config.search_space import Value, read_dimension
 from sentattn.sweep.study.records import Record, front
 
 ACCURACY = Objective("val/accuracy", "max")

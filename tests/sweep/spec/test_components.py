@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
-from plans import PRUNE, plan
-from studies import run, tell
+from optuna.storages import BaseStorage, InMemoryStorage
+from optuna.trial import TrialState
+from plans import plan
 
-from sentattn.errors import Fault, SettingError
+from sentattn.config.search_space import suggest
+from sentattn.errors import Fault
 from sentattn.sweep.spec.components import (
     PRUNERS,
     SAMPLERS,
@@ -21,92 +22,54 @@ from sentattn.sweep.spec.components import (
     default_pruner,
 )
 from sentattn.sweep.spec.config import read_plan
-from sentattn.sweep.study.records import read
-from sentattn.sweep.study.study import SweepStudy
+from sentattn.sweep.spec.plan import Plan
 
 NUMBERS = {"optimizer.lr": "tag(log,interval(1e-4,1))", "model.encoder.dropout": "interval(0,1)"}
 FINITE = {"model.attention.hops": "range(1,4)", "model/pooling": "choice(flatten,prune)"}
-CONDITIONAL = {**FINITE, "model.pooling.p": ("range(8,10)", PRUNE)}
 
 
-@pytest.mark.parametrize("name", ["qmc", "grid", "brute_force", "nsgaii", "tpe"])
-def test_samplers_go_on_where_they_were(tmp_path: Path, name: str) -> None:
-    space = {"model.attention.hops": "choice(1,2,3)", "model/pooling": "choice(flatten,mean)"}
-    if name not in ("grid", "brute_force"):
-        space = {"optimizer.lr": "interval(0.001,1)", "loss.label_smoothing": "interval(0,1)"}
-    whole, parts = plan(space, sampler={"name": name}, trials=6), tmp_path / "parts"
-    for count in (1, 2, 4, 6):
-        run(replace(whole, trials=count), parts)
-    found = [tuple(record.values.items()) for record in read(parts)]
-    assert len(set(found)) == 6
+def go_on(one: Plan, storage: BaseStorage, count: int) -> list[dict[str, Any]]:
+    """Runs some trials of a study, as another start of its scheduler does; returns the values of all."""
+    study = optuna.create_study(study_name="mine", storage=storage, load_if_exists=True, direction="maximize")
+    study.sampler = build_sampler(one, past=len(study.trials))
+    for _ in range(count):
+        trial = study.ask()
+        suggest(trial, one.space)
+        study.tell(trial, 0.5)
+    return [trial.params for trial in study.trials]
+
+
+@pytest.mark.parametrize("name", ["qmc", "nsgaii", "tpe"])
+def test_samplers_go_on_where_they_were(name: str) -> None:
+    space = {"optimizer.lr": "interval(0.001,1)", "loss.label_smoothing": "interval(0,1)"}
+    one, parts = plan(space, sampler={"name": name}), InMemoryStorage()
+    found = [go_on(one, parts, count) for count in (1, 1, 2, 2)][-1]
+    assert len({str(values) for values in found}) == 6
     if name == "qmc":
-        run(whole, tmp_path / "whole")
-        rest = [tuple(record.values.items()) for record in read(tmp_path / "whole")]
-        assert found[1:] == rest[1:]  # the first is drawn before the sequence
+        assert found[1:] == go_on(one, InMemoryStorage(), 6)[1:]  # the first is drawn before the sequence
 
 
-@pytest.mark.parametrize("name", ["grid", "brute_force"])
-def test_every_point_once_and_then_no_more(tmp_path: Path, name: str) -> None:
-    space = {"model.attention.hops": "range(1,4)", "model/pooling": "choice(flatten,mean)"}
-    one = plan(space, sampler={"name": name}, trials=100, retries=1)
-    with SweepStudy.open(one, tmp_path) as study:
-        first = study.ask()
-        assert first
-        tell(study, first.number, state="failed", retry=True)
-        while asked := study.ask():
-            tell(study, asked.number, 0.5)
-        assert "all 6 points" in study.ended()
-        assert study.ended()
-    found = [tuple(r.values.values()) for r in read(tmp_path) if r.state == "complete"]
-    assert sorted(map(str, found)) == sorted(str((hops, way)) for hops in (1, 2, 3) for way in ("flatten", "mean"))
+def pruned(study: optuna.Study, *values: float) -> list[bool]:
+    """Reports the epochs of a trial, which ends at its last; returns where it was to be pruned."""
+    trial, ends = study.ask(), []
+    for epoch, value in enumerate(values, start=1):
+        trial.report(value, epoch)
+        ends.append(trial.should_prune())
+    study.tell(trial, values[-1]) if not ends[-1] else study.tell(trial, state=TrialState.PRUNED)
+    return ends
 
 
-def test_brute_force_knows_conditions(tmp_path: Path) -> None:
-    space = {"model/pooling": "choice(flatten,prune)", "model.pooling.p": ("range(8,11)", PRUNE)}
-    run(plan(space, sampler={"name": "brute_force"}, trials=100), tmp_path)
-    assert len(read(tmp_path)) == 1 + 3
-
-
-def test_the_default_spares_all_but_the_lowest_quarter(tmp_path: Path) -> None:
+def test_the_default_spares_all_but_the_lowest_quarter() -> None:
     """Of 0.2, 0.4, 0.6 and 0.8 the 25th percentile is 0.35; with two complete trials nothing is compared yet."""
-    one = plan(pruner={"name": default_pruner(1, 1)}, trials=9)
-    with SweepStudy.open(one, tmp_path) as study:
-
-        def ends_early(value: float) -> bool:
-            asked = study.ask()
-            assert asked
-            ended = study.report(asked.number, 1, value)
-            tell(study, asked.number, *([] if ended else [value]), state="pruned" if ended else "complete")
-            return ended
-
-        assert [ends_early(value) for value in (0.8, 0.6, 0.2, 0.4)] == [False] * 4
-        assert [ends_early(value) for value in (0.34, 0.36)] == [True, False]
+    study = optuna.create_study(direction="maximize", pruner=build_pruner({"name": default_pruner(1, 1)}))
+    assert [pruned(study, value) for value in (0.8, 0.6, 0.2, 0.4)] == [[False]] * 4
+    assert [pruned(study, value) for value in (0.34, 0.36)] == [[True], [False]]
 
 
-def test_the_demo_sweep_lets_trials_with_small_learning_rates_warm_up(tmp_path: Path) -> None:
-    one = plan(pruner=read_plan(["sweep=default"]).pruner, trials=9)
-    with SweepStudy.open(one, tmp_path) as study:
-        for _ in range(3):
-            asked = study.ask()
-            assert asked
-            assert not any(study.report(asked.number, epoch, 0.8) for epoch in (1, 2, 3))
-            tell(study, asked.number, 0.8)
-        asked = study.ask()
-        assert asked
-        assert [study.report(asked.number, epoch, 0.5) for epoch in (1, 2, 3)] == [False, False, True]
-
-
-def test_the_median_prunes(tmp_path: Path) -> None:
-    one = plan(pruner={"name": "median", "n_startup_trials": 2}, trials=3)
-    for value in (0.8, 0.9, 0.1):
-        with SweepStudy.open(one, tmp_path) as study:
-            asked = study.ask()
-            assert asked
-            is_pruned = study.report(asked.number, 1, value)
-            tell(study, asked.number, *([] if is_pruned else [value]), state="pruned" if is_pruned else "complete")
-            assert bool(study.ended()) == is_pruned == (value == 0.1)
-    last = read(tmp_path)[-1]
-    assert (last.state, last.steps, last.objectives) == ("pruned", {1: 0.1}, None)
+def test_the_demo_sweep_lets_trials_with_small_learning_rates_warm_up() -> None:
+    study = optuna.create_study(direction="maximize", pruner=build_pruner(read_plan(["sweep=default"]).pruner))
+    assert not any(any(pruned(study, 0.8, 0.8, 0.8)) for _ in range(3))
+    assert pruned(study, 0.5, 0.5, 0.5) == [False, False, True]
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "cmaes"])
@@ -121,9 +84,9 @@ def test_samplers_are_optunas_with_our_seed(name: str) -> None:
     assert [trial.params for trial in first.trials] == [trial.params for trial in second.trials]
 
 
-@pytest.mark.parametrize("name", ["tpe", "random", "nsgaii", "brute_force"])
+@pytest.mark.parametrize("name", ["tpe", "random", "nsgaii"])
 def test_a_continued_study_has_draws_of_its_own(name: str) -> None:
-    one = plan(NUMBERS if name != "brute_force" else FINITE, sampler={"name": name})
+    one = plan(NUMBERS, sampler={"name": name})
     draws = []
     for past in (0, 1, 2):
         study = optuna.create_study(sampler=build_sampler(one, past=past))
@@ -138,30 +101,6 @@ def test_our_defaults_and_what_replaces_them() -> None:
     assert isinstance(build_sampler(plan(sampler={"name": "nsgaii"})), optuna.samplers.NSGAIISampler)
 
 
-@pytest.mark.parametrize(
-    ("words", "faults"),
-    [
-        (["trust=true"], []),
-        ([], [("sampler._target_", "unsafe")]),
-        (["trust=true", "sampler._target_=optuna.pruners.NopPruner"], [("_target_", "type")]),
-        (["trust=true", "sampler._target_=optuna.samplers.Nowhere"], [("_target_", "not_found")]),
-        (["trust=true", "sampler.sed=5"], [("sampler", "conflict")]),
-    ],
-)
-def test_a_class_of_ones_own_needs_trust(words: list[str], faults: list[tuple[str, str]]) -> None:
-    typed = {"sampler._target_": "optuna.samplers.RandomSampler", "sampler.seed": "5"}
-    typed |= dict(word.split("=", 1) for word in words)
-    command = ["optimizer.lr=interval(0.001,0.01)", *(f"{key}={text}" for key, text in typed.items())]
-    if faults:
-        with pytest.raises(SettingError) as caught:
-            read_plan(command)
-        assert kinds([*caught.value.faults]) == faults
-    else:
-        one = read_plan(command)
-        assert isinstance(build_sampler(one), optuna.samplers.RandomSampler)
-        assert not [word for word in one.overrides if word.startswith("trust")]
-
-
 def kinds(faults: list[Fault]) -> list[tuple[str, str]]:
     return [(fault.key, fault.kind) for fault in faults]
 
@@ -170,6 +109,7 @@ def kinds(faults: list[Fault]) -> list[tuple[str, str]]:
     ("sampler", "key", "kind"),
     [
         ({"name": "tpee"}, "sampler", "unknown"),
+        ({"name": "tpe", "_target_": "optuna.samplers.RandomSampler"}, "sampler._target_", "unknown"),
         ({"name": 3}, "sampler", "unknown"),
         ({"name": "tpe", "multivariat": True}, "sampler.multivariat", "unknown"),
         ({"name": "tpe", "multivariate": 3}, "sampler.multivariate", "type"),
@@ -180,15 +120,6 @@ def kinds(faults: list[Fault]) -> list[tuple[str, str]]:
 )
 def test_faults_of_a_sampler(sampler: dict[str, object], key: str, kind: str) -> None:
     assert kinds(check_sampler(sampler, plan(NUMBERS).space, 1)) == [(key, kind)]
-
-
-def test_samplers_and_spaces_that_do_not_go_together() -> None:
-    conflict = [("sampler", "conflict")]
-    assert kinds(check_sampler({"name": "grid"}, plan(NUMBERS).space, 1)) == conflict
-    assert kinds(check_sampler({"name": "grid"}, plan(CONDITIONAL).space, 1)) == conflict
-    assert check_sampler({"name": "brute_force"}, plan(CONDITIONAL).space, 1) == []
-    large = plan({f"x{number}": "range(0,1000)" for number in range(3)}).space
-    assert kinds(check_sampler({"name": "grid"}, large, 1)) == conflict
 
 
 def test_cmaes_needs_its_package_one_objective_and_two_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,4 +155,4 @@ def test_the_default_pruner_fits(objectives: int, repeats: int) -> None:
 
 @pytest.mark.parametrize("name", [name for name in PRUNERS if name != "threshold"])
 def test_pruners_are_optunas(name: str) -> None:
-    assert isinstance(build_pruner(plan(pruner={"name": name})), optuna.pruners.BasePruner)
+    assert isinstance(build_pruner({"name": name}), optuna.pruners.BasePruner)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from sweep_words import faults, kinds, write
 
+from sentattn.sweep.spec.config import read_plan
+
 LR = "optimizer.lr=tag(log,interval(1e-3,1e-2))"
 
 
@@ -48,7 +50,6 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         ("study=a/b", "study", "type"),
         ("study=.", "study", "type"),
         ("slots_per_gpu=1", "slots", "conflict"),
-        ("sampler=grid", "sampler", "conflict"),
         ("pruner=wilcoxon", "pruner", "conflict"),
         ("engine=rai", "engine", "unknown"),
         ("engine.address=head:6379", "engine.address", "unknown"),
@@ -69,6 +70,18 @@ def test_a_command_without_a_range_says_that_the_default_sweep_is_read() -> None
 def test_settings_of_a_named_sweep_are_faults_each() -> None:
     expected = {"model.encoder.hidden", "model.attention.hops", "loss.penalty"}
     assert {key for key, _ in kinds("sweep=default", "model=mean")} == expected
+
+
+def test_more_trials_than_combinations_of_choices_name_the_grid() -> None:
+    words = ["model/pooling=choice(flatten,mean)", "loss.class_weights=choice(none,balanced)"]
+    [fault] = faults(*words, "trials=5")
+    assert (fault.key, fault.kind) == ("trials", "range")
+    grid = "python -m sentattn.train -m model/pooling=flatten,mean loss.class_weights=none,balanced "
+    assert grid in fault.message
+    assert "trials=4" in fault.message
+    assert kinds(*words) == [("trials", "range")]  # 20 by default
+    for enough in (["trials=4"], ["trials=null", "hours=1"], ["trials=9", "model.attention.hops=range(1,9)"]):
+        assert len(read_plan([*words, *enough]).space) >= 2
 
 
 def test_settings_of_ray() -> None:
