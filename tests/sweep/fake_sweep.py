@@ -1,6 +1,6 @@
-"""A study of trials of milliseconds, as a program that can be killed: `python fake_sweep.py FOLDER TRIALS [KEY=VALUE ...]`.
+"""A study of trials of milliseconds as a program that can be killed.
 
-The values: `sleep` seconds in each of `epochs`; `sampler`.
+`python fake_sweep.py FOLDER TRIALS [sleep=SECONDS] [epochs=N] [sampler=NAME]`
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sentattn.config.groups import Choices
-from sentattn.sweep.spec.plan import Objective, Plan
 from sentattn.config.search_space import When, read_dimension
+from sentattn.sweep.spec.plan import Objective, Plan
 
 PRUNE: When = {"model/pooling": ("prune",)}
 SPACE: Mapping[str, str | tuple[str, When]] = {
