@@ -87,7 +87,7 @@ def test_exit_codes_and_what_the_log_says(tmp_path: Path) -> None:
     assert wait(*jobs) == [code for code, _ in expected.values()]
     for how, (_, line) in expected.items():
         first, *more = last_lines(tmp_path / how / "log.txt")
-        assert ([first, *more][-1] == (line or "it prints")), how
+        assert [first, *more][-1] == (line or "it prints"), how
         assert how == "raise" or first == "it prints"
 
 

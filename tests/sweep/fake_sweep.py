@@ -1,27 +1,43 @@
-"""A study with fake trials, as a program that can be killed: `python fake_sweep.py FOLDER TRIALS [OVERRIDE ...]`."""
+"""A study of trials of milliseconds as a program that can be killed.
+
+`python fake_sweep.py FOLDER TRIALS [sleep=SECONDS] [epochs=N] [sampler=NAME]`
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import time
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fake_study import Noted, engine, slots
 from optuna.distributions import FloatDistribution
 
 from sentattn.config import command_line
 from sentattn.config.search_space import Dimension
+<<<<<<< HEAD
 from sentattn.sweep.execution.scheduler import Scheduler
+=======
+from sentattn.jobs import pool, scheduler
+from sentattn.jobs.progress import JobProgress
+from sentattn.jobs.slots import Slot
+>>>>>>> jobs
 from sentattn.sweep.spec.plan import Objective, Plan
 from sentattn.sweep.study.study import SweepStudy
+from sentattn.sweep.study.task import TrialReport, TrialTask
+
+X = "loss.penalty"
+"""What is searched; a trial reaches its value."""
 
 
-def plan(trials: int, *overrides: str, **changed: Any) -> Plan:
-    """A sweep over one number, which is a trial's value too."""
+def plan(trials: int, **changed: Any) -> Plan:
+    """A sweep over one number."""
     usual: dict[str, Any] = {
         "study": "fake",
-        "overrides": overrides,
-        "space": {"x": Dimension("x", FloatDistribution(0, 1), written="interval(0,1)")},
+        "overrides": ("model=structured",),
+        "space": {X: Dimension(X, FloatDistribution(0, 1), written="interval(0,1)")},
         "objectives": (Objective("val/accuracy", "max"),),
         "trials": trials,
         "sampler": {"name": "random"},
@@ -33,21 +49,47 @@ def plan(trials: int, *overrides: str, **changed: Any) -> Plan:
     return Plan(**{**usual, **changed})
 
 
+def fake_trial(given: Mapping[str, str], task: TrialTask, threads: int, devices: int) -> None:
+    """Does what the command line says."""
+    started = task.folder / "pid.part"
+    started.write_text(str(os.getpid()))
+    started.rename(task.folder / "pid")
+    report, value = TrialReport(task), float(str(task.values[X]))
+    for epoch in range(1, int(given.get("epochs", 1)) + 1):
+        time.sleep(float(given.get("sleep", 0)))
+        if report.step(epoch, value):
+            return
+    (task.folder / "done").touch()
+    report.end([value])
+
+
+def sweep(folder: Path, sweep_plan: Plan, given: Mapping[str, str]) -> None:
+    """Runs a study, or resumes it."""
+    with SweepStudy.open(sweep_plan, folder, partial(fake_trial, given)) as study:
+        slots = [Slot(f"CPU {number}", (), 1) for number in (1, 2)]
+        scheduler.run([study], slots, pool.LocalPool(), JobProgress([study], len(slots)), study.tick)
+        study.require_success()
+
+
+def finish(folder: Path, sweep_plan: Plan) -> int:
+    """Runs what is missing of a study in this process; returns how many trials that is."""
+    count = 0
+    with SweepStudy.open(sweep_plan, folder, fake_trial) as study:
+        while job := study.next():
+            fake_trial({}, job.arguments[0], 1, 1)  # type: ignore[arg-type]
+            study.has_ended(job, 0, "")
+            count += 1
+    return count
+
+
 def main(words: list[str]) -> None:
-    """Runs the sweep of a command line; `storage=URL` and `heartbeat=SECONDS` are the sweep's own."""
-    own = dict(word.split("=", 1) for word in words if word.startswith(("storage=", "heartbeat=")))
-    overrides = [word for word in words[2:] if word.partition("=")[0] not in own]
-    changed: dict[str, Any] = own | ({"heartbeat": int(own["heartbeat"])} if own else {})
-    sweep(Path(words[0]), plan(int(words[1]), *overrides, **changed))
-
-
-def sweep(folder: Path, sweep_plan: Plan) -> Noted:
-    """Runs it, or resumes it."""
-    noted = Noted()
-    with SweepStudy.open(sweep_plan, folder) as study:
-        Scheduler([study], slots(2), engine(folder), [noted]).run()
-    return noted
+    """Runs the study of a command line."""
+    pool.PRELOAD = ("sentattn.sweep.study.task", "fake_sweep")
+    given = dict(word.split("=", 1) for word in words[2:])
+    sweep(Path(words[0]), plan(int(words[1]), sampler={"name": given.pop("sampler", "random")}), given)
 
 
 if __name__ == "__main__":
-    sys.exit(command_line.command(main)())
+    import fake_sweep  # functions of `__main__` cannot be sent to other processes
+
+    sys.exit(command_line.command(fake_sweep.main)())

@@ -1,15 +1,13 @@
-"""Processes of the sweep tests: started, waited for, and known to have ended."""
+"""Processes of sweeps: started, waited for, and known to have ended."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 PROGRAM = Path(__file__).with_name("fake_sweep.py")
 
@@ -17,7 +15,7 @@ PROGRAM = Path(__file__).with_name("fake_sweep.py")
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
@@ -27,21 +25,30 @@ def gone(pid: int) -> bool:
     return True
 
 
-def start(folder: Path, trials: int, *overrides: str, **more: object) -> subprocess.Popen[str]:
+def start(folder: Path, trials: int, *words: str) -> subprocess.Popen[str]:
+    """Starts a fake sweep as the leader of a process group, which Ctrl-C reaches as a whole."""
     searched = os.pathsep.join([*filter(None, sys.path), str(PROGRAM.parent)])
     return subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(folder), str(trials), *overrides],
+        [sys.executable, str(PROGRAM), str(folder), str(trials), *words],
         env={**os.environ, "PYTHONPATH": searched},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        **more,  # type: ignore[call-overload]  # those of Popen
+        start_new_session=True,
     )
 
 
 def pids(folder: Path) -> list[int]:
     """The processes of all trials that have begun."""
-    return [int(text) for file in folder.glob("trials/*/pid") if (text := file.read_text())]
+    return [int(file.read_text()) for file in folder.glob("trials/*/pid")]
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def until(condition: Callable[[], object], seconds: float = 600) -> None:
@@ -49,15 +56,3 @@ def until(condition: Callable[[], object], seconds: float = 600) -> None:
     while not condition():
         assert time.monotonic() < end, "it takes too long"
         time.sleep(0.005)
-
-
-def when(condition: Any, act: Any) -> threading.Thread:
-    """Does something as soon as a condition holds."""
-
-    def watch() -> None:
-        until(condition, 120)
-        act()
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    return thread

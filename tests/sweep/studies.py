@@ -4,51 +4,67 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sentattn.errors import RunError, UserError
-from sentattn.sweep.execution.interfaces import TrialOutcome, TrialTask
+from sentattn.errors import Fault, RunError, TrainingError, UserError
+from sentattn.jobs.pool import REFUSED, TRY_AGAIN
+from sentattn.jobs.scheduler import Job
 from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.study.records import Record, read
 from sentattn.sweep.study.study import SweepStudy
+from sentattn.sweep.study.task import TrialReport
+
+
+def train(*_: object) -> None:
+    """What no trial of these studies does."""
 
 
 def run(sweep_plan: Plan, folder: Path, most: int = 1000) -> list[int]:
     """Runs trials whose objective is their number of hops over 100; returns their numbers."""
     numbers = []
-    with SweepStudy.open(sweep_plan, folder) as study:
-        while len(numbers) < most and (asked := study.ask()):
-            tell(study, asked.number, float(str(asked.values.get("model.attention.hops", 4))) / 100)
-            numbers.append(asked.number)
+    with SweepStudy.open(sweep_plan, folder, train) as study:
+        while len(numbers) < most and (job := study.next()):
+            tell(study, job, float(str(job.values.get("model.attention.hops", 4))) / 100)
+            numbers.append(job.number)
     return numbers
 
 
-def complete(folder: Path, url: str | None = None) -> list[Record]:
+def ask(study: SweepStudy) -> Job:
+    job = study.next()
+    assert job
+    return job
+
+
+def report(job: Job) -> TrialReport:
+    """What the process of a trial reports with."""
+    return TrialReport(job.arguments[0])  # type: ignore[arg-type]
+
+
+def tell(study: SweepStudy, job: Job, *values: float, state: str = "complete", retry: bool = False) -> str:
+    """Ends a trial as its process and the scheduler do; returns what the scheduler says."""
+    if state == "failed":
+        error = TrainingError(Fault("", "failed", "it failed"))
+        error.__cause__ = RuntimeError() if retry else None
+        report(job).fail(error)
+        return study.has_ended(job, TRY_AGAIN if retry else REFUSED, "")
+    report(job).end(list(values) if state == "complete" else None)
+    return study.has_ended(job, 0, "")
+
+
+def complete(folder: Path) -> list[Record]:
     """The complete trials so far; none where the study does not exist yet."""
     try:
-        return [record for record in read(folder, url) if record.state == "complete"]
+        return [record for record in read(folder) if record.state == "complete"]
     except RunError:
         return []
 
 
-def ask(study: SweepStudy) -> TrialTask:
-    task = study.ask()
-    assert task
-    return task
-
-
 def refused(sweep_plan: Plan, folder: Path) -> list[tuple[str, str]]:
     """Key and kind of the errors with which a study is not opened."""
-    with pytest.raises(UserError) as caught, SweepStudy.open(sweep_plan, folder):
+    with pytest.raises(UserError) as caught, SweepStudy.open(sweep_plan, folder, train):
         pass
     return [(fault.key, fault.kind) for fault in caught.value.faults]
-
-
-def tell(study: SweepStudy, number: int, *values: float, state: Any = "complete", retry: bool = False) -> None:
-    error = "it failed" if state == "failed" else ""
-    study.tell(number, TrialOutcome(state, list(values) or None, error=error, retry=retry))
 
 
 def states(folder: Path) -> Counter[str]:

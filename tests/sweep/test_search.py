@@ -8,11 +8,11 @@ import optuna
 import pytest
 from fake_sweep import plan
 from refusals import refused
+from sentattn.sweep.execution.interfaces import TrialOutcome
 from tiny import tiny
 
 import sentattn
 from sentattn.config.request import read_request
-from sentattn.sweep.execution.interfaces import TrialOutcome
 from sentattn.sweep.search import SearchStudy
 from sentattn.sweep.spec.plan import Objective
 from sentattn.sweep.study.study import SweepStudy
