@@ -12,13 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sentattn.console import plural
 from sentattn.errors import Interruption
 from sentattn.jobs import pool as pools
 from sentattn.jobs.pool import JobProcess, Pool
 from sentattn.jobs.slots import Slot
+
+if TYPE_CHECKING:
+    from sentattn.jobs.progress import JobProgress
 
 LOG = "log.txt"
 WAIT = 0.5
@@ -115,27 +118,11 @@ class RunningJob:
     stopped: bool = False
 
 
-class Progress(Protocol):
-    """Shows what the scheduler does."""
-
-    def message(self, text: str) -> None:
-        """Prints a line."""
-
-    def started(self, running: RunningJob) -> None:
-        """Shows that a job has started."""
-
-    def ended(self, running: RunningJob, text: str) -> None:
-        """Shows how a job has ended."""
-
-    def draw(self, running: Sequence[RunningJob]) -> None:
-        """Draws the jobs that run."""
-
-
 def run(
     sources: Sequence[JobSource],
     slots: Sequence[Slot],
     pool: Pool,
-    progress: Progress,
+    progress: JobProgress,
     tick: Callable[[], None] = lambda: None,
 ) -> None:
     """Runs jobs until there are none, those of the source with the fewest first.
@@ -195,7 +182,7 @@ def _fill(
     sources: Sequence[JobSource],
     slots: Sequence[Slot],
     pool: Pool,
-    progress: Progress,
+    progress: JobProgress,
     running: dict[Slot, RunningJob],
 ) -> None:
     """Starts jobs in the free slots."""
@@ -219,7 +206,7 @@ def _fill(
         progress.started(running[slot])
 
 
-def _stop(running: Mapping[Slot, RunningJob], progress: Progress) -> None:
+def _stop(running: Mapping[Slot, RunningJob], progress: JobProgress) -> None:
     """Stops what can be resumed; nothing else is started."""
     for each in running.values():
         if each.source.stops_at_signal:
