@@ -102,7 +102,7 @@ def main(arguments: dict[str, str]) -> None:
 
     def ours() -> float:
         clock, data.seed = Ours(), next(seed)
-        trainer = build_trainer(settings["trainer"], callbacks=[*averaging(settings), clock])
+        trainer = build_trainer(settings["trainer"], callbacks=[*averaging(settings["ema_decay"]), clock])
         counted = [int(batch.mask_BL.sum()) for batch, _ in zip(data.train_dataloader(), range(steps), strict=False)]
         trainer.fit(lit, datamodule=data)
         return (clock.ended - clock.started) / sum(counted)

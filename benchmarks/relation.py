@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.models.attention.relation import Relation
-from sentattn.training.environment import peak_memory_bytes, reset_peak_memory
+from sentattn.training.environment import peak_memory_bytes
 
 DIM = 300
 SOURCE, OURS, DEFAULT = "all pairs, as the source has it", "ours", "ours, score=pairwise gate=softmax"
@@ -69,10 +69,9 @@ def memory(form: str, batch: int, length: int, width: int) -> dict[str, float]:
     """Returns what a step adds to this process and the peak of the whole process, in MiB."""
     make_step(form, 1, 4, width)()
     step = make_step(form, batch, length, width)
-    reset_peak_memory()
-    before = peak_memory_bytes() or 0
+    before = peak_memory_bytes()
     step()
-    after = peak_memory_bytes() or 0
+    after = peak_memory_bytes()
     return {"added": (after - before) / MEBIBYTE, "peak": after / MEBIBYTE}
 
 

@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 
 from sentattn.config.request import read_request
 from sentattn.console import Progress
-from sentattn.training.fit import choose_precision, prepare
+from sentattn.training.prepare import build_data, build_module, choose_precision, set_up
 from sentattn.training.states import use_cached_states
 
 
 def main(arguments: list[str]) -> None:
     """Prints the seconds of each step; run it twice and use the second result."""
     started = time.perf_counter()
-    settings = choose_precision(read_request(arguments).settings)
+    settings = read_request(arguments).settings
+    settings = replace(settings, trainer=choose_precision(settings.trainer))
     composed = time.perf_counter()
     with Progress() as progress:
-        data, module, evaluator, *_ = prepare(settings, progress)
+        evaluator, _ = set_up(settings, progress)
+        data = build_data(settings, progress)
+        module = build_module(settings, data)
         prepared = time.perf_counter()
-        use_cached_states(settings, data, module.model, evaluator.device, progress)
+        use_cached_states(data, module.model, evaluator.device, progress, test=settings.test)
     cached = time.perf_counter()
     batch = next(iter(data.train_dataloader()))
     ended = time.perf_counter()

@@ -24,7 +24,6 @@ from sentattn.compare.comparison import Comparison
 from sentattn.compare.runs import EvaluatedRun, read_runs
 from sentattn.config.compose import PRETRAINED, setting_hash
 from sentattn.config.groups import get_path
-from sentattn.config.schema import Settings
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Tree
 from sentattn.console import Progress
@@ -242,7 +241,7 @@ def _read_states(run: EvaluatedRun, split: str, model: TextClassifier) -> dict[s
     data = run.read_data(split)
     pooled: dict[str, dict[str, Floats]] = {states: {} for states in STATES}
     with Progress() as progress:
-        use_cached_states(replace(Settings.of(run.settings), test=True), data, model, device, progress)
+        use_cached_states(data, model, device, progress, test=True)
         for name in ("train", "val", "test"):
             mean_NE, first_NE = (np.empty((len(data.split(name)), encoder.width)) for _ in pooled)
             for number, batch in enumerate(batches := data.batches(name), start=1):

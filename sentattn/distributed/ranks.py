@@ -6,7 +6,6 @@ A training on one device has one rank, and each of these functions returns at on
 from __future__ import annotations
 
 import functools
-import json
 import os
 import signal
 import sys
@@ -14,10 +13,8 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout
-from dataclasses import asdict
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -37,17 +34,14 @@ WORK = timedelta(days=7)
 ON_GPU = timedelta(minutes=10)
 """How long GPUs wait for one another inside a step. A rank that waits for its GPU notices a dead one by this alone."""
 GRACE = 10.0
-"""Seconds that a rank gives others to end by themselves: rank 0 its record, a step its end."""
-AGENT = "SENTATTN_AGENT"
-"""Holds the process id of the agent that `launch` has started ranks from."""
-ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
-"""torchrun's agent names in it the file in which a rank leaves its error."""
+"""Seconds that a rank which ends by an error gives rank 0 to write its record: torchrun ends all once one has ended."""
+LAUNCHER = "SENTATTN_LAUNCHER"
+"""Holds the process ID of the training that has started torchrun."""
 
 _here: RankInfo | None = None
 _alone = False
 _host: distributed.ProcessGroup | None = None
 """The connection for values in main memory; None for that of the process group, as before it is made."""
-_agreed: UserError | None = None
 
 
 class Environment(LightningEnvironment):
@@ -88,9 +82,9 @@ def connected(here: RankInfo | None) -> Iterator[None]:
         yield
         return
     os.environ.update(launcher_variables(os.environ))
-    has_agent = "TORCHELASTIC_RUN_ID" in os.environ  # torchrun's, in its own command or in `launch`
-    if has_agent:
-        end_with_agent()
+    has_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+    if has_torchrun:
+        end_with_torchrun()
     try:
         with ExitStack() as stack:
             store, rank, world = next(rendezvous("env://", here.rank, here.world, timeout=CONNECT))
@@ -101,54 +95,39 @@ def connected(here: RankInfo | None) -> Iterator[None]:
             if here.rank:
                 stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
             yield
-    except (Exception, Interruption) as error:
-        write_error_file(error)
+    except (Exception, Interruption, SystemExit) as error:
         if here.rank == 0:
             raise
         if isinstance(error, Interruption):
             sys.exit(error.exit_code)
-        if not isinstance(error, UserError):
-            traceback.print_exc()
-        elif not isinstance(error, SettingError) and error is not _agreed:  # these all ranks have
+        if isinstance(error, UserError) and not isinstance(error, SettingError):  # settings are the same on all ranks
             print(*error.messages, sep="\n", file=sys.stderr)
-        if has_agent:
-            time.sleep(GRACE)  # the agent ends all ranks once one has ended, and rank 0 may still write its record
-        sys.exit(2 if isinstance(error, UserError) else 1)
+        elif not isinstance(error, UserError | SystemExit):
+            traceback.print_exc()
+        if has_torchrun:
+            time.sleep(GRACE)
+        sys.exit(error.code if isinstance(error, SystemExit) else 2 if isinstance(error, UserError) else 1)
     finally:
         _host = None
 
 
-def write_error_file(error: BaseException) -> None:
-    """Writes an error as JSON for the agent that has started this rank, if there is one."""
-    if ERROR_FILE not in os.environ:
-        return
-    content: dict[str, object] = {"message": str(error), "timestamp": int(time.time())}
-    if isinstance(error, UserError):
-        content |= {"error": type(error).__name__, "faults": [asdict(fault) for fault in error.faults]}
-    elif isinstance(error, Interruption):
-        content |= {"signal": error.number}
-    else:
-        content |= {"message": "".join(traceback.format_exception(error))}
-    file = Path(os.environ[ERROR_FILE])
-    temporary = file.with_name(f".{file.name}")
-    temporary.write_text(json.dumps(content), encoding="utf-8")
-    temporary.replace(file)  # at once, since the agent may read it at any moment
-
-
 @functools.cache
-def end_with_agent() -> None:
-    """Ends this process when its agent has died: by SIGTERM, which writes a checkpoint, or after `GRACE`.
+def end_with_torchrun() -> None:
+    """Ends this process and its workers when torchrun has died, or the training that has started it.
 
-    Ranks lead sessions of their own, so no signal to the agent's process group reaches them.
+    Ranks lead sessions of their own, so that no signal to another group of processes reaches them.
     """
-    agent = int(os.environ.get(AGENT, os.getppid()))
+    torchrun, launcher = os.getppid(), int(os.environ.get(LAUNCHER, "0"))
 
     def watch() -> None:
-        while os.getppid() == agent:
-            time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(GRACE)
-        os._exit(1)
+        try:
+            while os.getppid() == torchrun:
+                os.kill(launcher, 0)  # raises if there is no such process; 0 is this one
+                time.sleep(0.5)
+        except OSError:
+            with suppress(OSError):  # another rank may have ended it
+                os.kill(torchrun, signal.SIGKILL)
+        os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
 
@@ -203,20 +182,20 @@ def rank_zero_first() -> Iterator[None]:
 
 @contextmanager
 def raise_on_all_ranks() -> Iterator[None]:
-    """Raises the errors of all ranks on each rank.
+    """Raises the errors of all ranks on rank 0, and ends the others, which leave it to rank 0 to report them.
 
     Raises:
         UserError: If any rank raised one inside.
     """
-    global _agreed
     raised: UserError | None = None
     try:
         yield
     except UserError as error:
         raised = error
     if errors := [error for error in gather(raised) if error is not None]:
-        _agreed = type(errors[0])(*dict.fromkeys(fault for error in errors for fault in error.faults))
-        raise _agreed
+        if not is_rank_zero():
+            sys.exit(2)
+        raise type(errors[0])(*dict.fromkeys(fault for error in errors for fault in error.faults))
 
 
 def largest(number: int) -> int:

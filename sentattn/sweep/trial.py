@@ -21,15 +21,16 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from sentattn.config.request import read_request
 from sentattn.config.schema import Settings
 from sentattn.distributed import ranks
-from sentattn.distributed.devices import leave_step, rank_info
+from sentattn.distributed.devices import leave_step
 from sentattn.errors import Pruned, RunError, UserError
+from sentattn.jobs.pool import REFUSED, TRY_AGAIN, may_succeed_again
 from sentattn.loggers.wandb.run import TrialCallback
 from sentattn.run import CHECKPOINTS, METRICS, RESULT, Run
 from sentattn.sweep.spec.plan import metric_of
 from sentattn.sweep.study.task import TrialReport, TrialTask
-from sentattn.training.callbacks import EpochRecorder
 from sentattn.training.fit import fit
-from sentattn.training.launch import run_ranks
+from sentattn.training.launch import run_rank, run_ranks
+from sentattn.training.recorder import Recorder
 
 
 def run_trial(task: TrialTask, threads: int, devices: int) -> None:
@@ -122,24 +123,35 @@ class ReportEpochs(Callback):
         self._report, self._metric = report, metric
         self._reported = 0
 
-    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        prune = False
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if ranks.from_rank_zero(self._step(trainer)):
+            raise Pruned
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._step(trainer)  # after the last epoch nothing is saved by pruning
+
+    def _step(self, trainer: Trainer) -> bool:
+        prune, recorder = False, Recorder.of(trainer)
         if self._report:
-            [recorder] = [each for each in trainer.callbacks if isinstance(each, EpochRecorder)]  # type: ignore[attr-defined]
             for count in range(self._reported + 1, len(recorder.rows) + 1):
                 best = recorder.best_of(recorder.rows[:count])
                 prune = self._report.step(int(recorder.rows[count - 1]["epoch"]), best[self._metric])
             self._reported = len(recorder.rows)
-        if ranks.from_rank_zero(prune and not trainer.fit_loop.done):  # after the last epoch nothing is saved
-            raise Pruned
+        return prune
 
 
 def main(arguments: Sequence[str]) -> None:
     """Trains as one of the ranks of a trial."""
-    ranks.end_with_agent()
+
+    def train() -> None:
+        try:
+            train_trial(TrialTask(**task), threads, devices)
+        except UserError as error:
+            print(error, file=sys.stderr)
+            sys.exit(TRY_AGAIN if may_succeed_again(error) else REFUSED)
+
     task, threads, devices = json.loads(arguments[0])
-    with ranks.connected(rank_info()):
-        train_trial(TrialTask(**task), threads, devices)
+    sys.exit(run_rank(train))
 
 
 if __name__ == "__main__":

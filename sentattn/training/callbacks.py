@@ -1,12 +1,9 @@
-"""Callbacks of a training: the record of its epochs, progress, the stop at a NaN, the average of the weights."""
+"""Callbacks of a training: points inside an epoch, the stop at a NaN, the average of the weights."""
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -14,157 +11,10 @@ from pytorch_lightning.callbacks import LearningRateMonitor
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from sentattn.config.types import Node
-from sentattn.console import Progress
 from sentattn.data.batching import Batch
-from sentattn.distributed import ranks
 from sentattn.errors import Fault, TrainingError
 from sentattn.loggers.guard import Guard
-from sentattn.metrics import format_value
-from sentattn.run import write_atomically
 from sentattn.training.lit_module import LitClassifier, State
-
-Row = dict[str, float]
-SPEED = "train/tokens_per_second"
-
-
-class EpochRecorder(Callback):
-    """Writes one line an epoch to `metrics.jsonl` and knows the best epoch by the objective.
-
-    Of epochs that are equal by it, as on few validation rows, the one with the lower `val/log_loss` is better.
-
-    Attributes:
-        rows: The metrics of each epoch; epochs count from 1.
-        best: The row of the best epoch.
-        tokens: Real tokens trained on so far, without padding.
-        train_seconds: Seconds of training so far, without validation.
-        seconds: Seconds of everything so far, those before an interruption included.
-    """
-
-    def __init__(self, path: Path, *, metric: str, mode: str) -> None:
-        self.path, self.metric = path, metric
-        self.sign = 1.0 if mode == "max" else -1.0
-        self.rows: list[Row] = []
-        self.best: Row = {}
-        self.train_seconds = 0.0
-        self._tokens = self._own_tokens = 0
-        self._since = self._started = time.perf_counter()
-
-    @property
-    def tokens(self) -> int:
-        return self._tokens + self._own_tokens
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self._started
-
-    def add(self, row: Row) -> None:
-        """Adds the metrics of an epoch, and keeps it as the best one if it is."""
-        self.rows.append(row)
-        if not self.best or self._merit(row) > self._merit(self.best):
-            self.best = row
-
-    def best_of(self, rows: Sequence[Row]) -> Row:
-        """Returns the best of some epochs, the first of equals; an empty row of none."""
-        return max(rows, key=self._merit, default={})
-
-    def _merit(self, row: Row) -> tuple[float, float]:
-        merits = (self.sign * row[self.metric], -row["val/log_loss"])
-        first, second = (-math.inf if math.isnan(merit) else merit for merit in merits)
-        return first, second
-
-    def state_dict(self) -> State:
-        self._add_train_seconds()
-        self._add_tokens()
-        return {
-            "rows": self.rows,
-            "tokens": self.tokens,
-            "train_seconds": self.train_seconds,
-            "seconds": self.seconds,
-            "best_epoch": self.best.get("epoch"),
-        }
-
-    def load_state_dict(self, state_dict: State) -> None:
-        self.rows = state_dict["rows"]
-        self.best = next((row for row in self.rows if row["epoch"] == state_dict["best_epoch"]), {})
-        self._tokens = state_dict["tokens"]
-        self.train_seconds = state_dict["train_seconds"]
-        self._started -= state_dict["seconds"]
-        # Lines of epochs after the checkpoint are dropped: these epochs are trained again.
-        if ranks.is_rank_zero():
-            write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in self.rows))
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._since = time.perf_counter()
-
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Batch, batch_idx: int
-    ) -> None:
-        self._own_tokens += int(batch.lengths_B.sum())
-
-    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._add_train_seconds()
-
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._since = time.perf_counter()
-
-    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        assert isinstance(pl_module, LitClassifier)
-        self._add_train_seconds()
-        self._add_tokens()
-        before = self.rows[-1] if self.rows else {"tokens": 0, "train_seconds": 0.0}
-        speed = (self.tokens - before["tokens"]) / (self.train_seconds - before["train_seconds"])
-        means = pl_module.end_training_epoch() | {SPEED: speed}
-        pl_module.log_dict(means)
-        # `LearningRates` leaves values there that a resumed training may not have.
-        logged = {name: value for name, value in trainer.callback_metrics.items() if not name.startswith("lr-")}
-        metrics = {name: float(value) for name, value in logged.items()} | means
-        row = {"epoch": trainer.current_epoch + 1, **metrics, "tokens": self.tokens}
-        row["train_seconds"] = self.train_seconds
-        self.add(row)
-        if ranks.is_rank_zero():
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-
-    def _add_tokens(self) -> None:
-        """Adds what each rank has trained on since the last call."""
-        self._tokens += sum(ranks.gather(self._own_tokens))
-        self._own_tokens = 0
-
-    def _add_train_seconds(self) -> None:
-        now = time.perf_counter()
-        self.train_seconds, self._since = self.train_seconds + now - self._since, now
-
-
-class EpochLines(Callback):
-    """Shows the progress inside each epoch, and prints a line of metrics when it ends."""
-
-    def __init__(self, recorder: EpochRecorder, progress: Progress) -> None:
-        self.recorder, self.progress = recorder, progress
-
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Batch, batch_idx: int
-    ) -> None:
-        def note() -> str:
-            assert isinstance(pl_module, LitClassifier)
-            return f"loss {format_value(pl_module.train_means()['train/loss'])}"
-
-        stage = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
-        self.progress(stage, batch_idx + 1, int(trainer.num_training_batches), note)
-
-    def on_validation_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Batch, batch_idx: int, _: int = 0
-    ) -> None:
-        stage = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}, validation"
-        self.progress(stage, batch_idx + 1, int(sum(trainer.num_val_batches)))
-
-    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.progress.close()
-        row = self.recorder.rows[-1]
-        names = dict.fromkeys(["train/loss", "val/loss", "val/accuracy", self.recorder.metric])
-        metrics = "  ".join(f"{name} {format_value(row[name])}" for name in names if name in row)
-        best = "  best" if row is self.recorder.best else ""
-        print(f"epoch {row['epoch']}/{trainer.max_epochs}  {metrics}  {row['train_seconds']:.0f} s{best}", flush=True)
 
 
 class StepPoints(Callback):
@@ -302,6 +152,6 @@ class WeightAverage(Callback):
         return [weight for weight in pl_module.parameters() if weight.requires_grad]
 
 
-def averaging(settings: Node) -> list[Callback]:
+def averaging(decay: float | None) -> list[Callback]:
     """Returns the average of the weights as callbacks: one, or none with `ema_decay=null`."""
-    return [WeightAverage(settings["ema_decay"])] if settings["ema_decay"] is not None else []
+    return [] if decay is None else [WeightAverage(decay)]

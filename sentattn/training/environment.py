@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import os
 import platform
-import re
 import resource
 import statistics
 import subprocess
@@ -22,13 +20,11 @@ from typing import TYPE_CHECKING
 
 import torch
 from lightning_fabric.utilities.warnings import PossibleUserWarning
-from rich.filesize import decimal
 from torch import nn
 
-from sentattn.config.checks import flat
 from sentattn.config.types import Node
 from sentattn.data.batching import Batch
-from sentattn.distributed.devices import MIXED, ON_GPU, SINGLE, is_on_gpu
+from sentattn.distributed.devices import MIXED, SINGLE, is_on_gpu
 from sentattn.errors import Fault, SettingError, TrainingError
 from sentattn.models.classifier import TextClassifier
 
@@ -45,18 +41,10 @@ DEPRECATIONS = (
 WARM_UP, REPEATS = 3, 15
 LONGEST_MEASUREMENT = 1.0
 """Seconds after which a latency is not measured again: a batch over a frozen encoder takes seconds on a CPU."""
-STATUS, CLEAR_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-"""Where Linux shows the peak memory of this process, and where it is reset (proc_pid_clear_refs(5))."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Of malloc.h."""
 HEAP_BLOCK, HEAP_KEPT = 32 * 2**20, 512 * 2**20
 """Blocks up to 32 MiB come from the heap, as glibc has it at most; larger ones would leave gaps there."""
-THIS_MACHINE = "this machine"
-LARGEST_SIZE = 2**31
-"""Of a size of a model; beyond it the number of elements of a tensor may not fit into 64 bits."""
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-BYTES = {"bf16-true": 2, "16-true": 2, "64-true": 8}
-"""Of a parameter, by `trainer.precision`; 4 otherwise."""
 
 
 def quiet_libraries() -> None:
@@ -83,14 +71,9 @@ def set_up_torch(settings: Node) -> None:
 
 def keep_freed_memory() -> None:
     """Lets glibc keep freed memory for the next tensors: every step would otherwise wait for new pages (mallopt(3))."""
-    _glibc("mallopt", M_MMAP_THRESHOLD, HEAP_BLOCK)
-    _glibc("mallopt", M_TRIM_THRESHOLD, HEAP_KEPT)
-
-
-def _glibc(name: str, *arguments: int) -> None:
-    """Calls a function of the allocator, where the system's C library has it."""
-    if sys.platform == "linux" and (function := getattr(ctypes.CDLL(None), name, None)):
-        function(*arguments)
+    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):  # other libraries lack it
+        mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK)
+        mallopt(M_TRIM_THRESHOLD, HEAP_KEPT)
 
 
 def versions() -> dict[str, str]:
@@ -140,41 +123,11 @@ def _median_ms(model: TextClassifier, batch: Batch, device: torch.device) -> flo
     return 1000 * statistics.median(seconds[min(WARM_UP, len(seconds) - 1) :])
 
 
-def reset_peak_memory() -> None:
-    """Resets the peak that `peak_memory_bytes` returns, where the system allows it."""
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types for it
-        for device in range(torch.cuda.device_count()):
-            torch.cuda.reset_peak_memory_stats(device)
-    _glibc("malloc_trim", 0)
-    with suppress(OSError):  # not Linux, or a container without the permission: the peak is that since the start
-        CLEAR_PEAK.write_text("5")
-
-
 def peak_memory_bytes() -> int:
-    """Returns the peak since the last reset: of the GPU's memory where one was used, else of the process."""
+    """Returns the most memory in use so far: that of the GPU since its training began, or else of this process."""
     if torch.cuda.is_available() and (peak := torch.cuda.max_memory_allocated()):
         return peak
-    with suppress(OSError):  # not Linux
-        if line := re.search(r"VmHWM:\s+(\d+) kB", STATUS.read_text()):
-            return 1024 * int(line[1])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-@contextmanager
-def explained_sizes(model: Node) -> Iterator[None]:
-    """Turns torch's error about a tensor of too many elements into an error that names the sizes of the model.
-
-    Raises:
-        SettingError: Of kind `range`.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        sizes = [(path, size) for path, size in flat(model, "model") if isinstance(size, int) and size > LARGEST_SIZE]
-        if not sizes:
-            raise
-        faults = [Fault(path, "range", f"{path}={size} is too large for any computer.") for path, size in sizes]
-        raise SettingError(*faults) from error
 
 
 @contextmanager
@@ -191,36 +144,11 @@ def explained_out_of_memory() -> Iterator[None]:
         if not on_gpu and "DefaultCPUAllocator" not in str(error):  # torch has no class for main memory
             raise
         message = (
-            f"The memory of {'the GPU' if on_gpu else THIS_MACHINE} is too small for a batch: lower data.batch_size "
+            f"The memory of {'the GPU' if on_gpu else 'this machine'} is too small for a batch: lower data.batch_size "
             "(and raise trainer.accumulate_grad_batches for the same step) or data.max_length, or type "
             "trainer.precision=bf16-mixed."
         )
         raise TrainingError(Fault("data.batch_size", "resources", message)) from error
-
-
-def require_memory(settings: Node, model: TextClassifier, *, rows: int = 0, tokens: int = 0) -> None:
-    """Refuses a model that cannot fit, before a system without memory stops answering.
-
-    The model may be on torch's meta device. `rows` and `tokens` are the largest batch of a process, where it is known.
-
-    Raises:
-        TrainingError: If what is needed at least is more than the whole memory.
-    """
-    precision = str(settings["trainer"].get("precision"))
-    size = BYTES.get(precision, 4)
-    copies = 2 if settings["ema_decay"] is None else 3  # weights and gradients, and the average of the weights
-    number = sum(parameter.numel() for parameter in model.parameters())
-    attention = model.attention
-    activations = rows * attention.hops * (attention.out_dim + tokens) * (2 if "16" in precision else size)
-    needed = copies * size * number + activations
-    memory, name = total_memory(settings["trainer"]["accelerator"])
-    if needed > memory:
-        message = (
-            f"The model needs at least {decimal(needed)} of memory for its {number:,} parameters and a batch, and "
-            f"{name} has {decimal(memory)}: lower model.attention.hops (now {attention.hops}) or other sizes in "
-            "model.*, data.batch_size or data.max_length."
-        )
-        raise TrainingError(Fault("model", "resources", message))
 
 
 def require_lstm(trainer: Node, device: torch.device, model: nn.Module) -> None:
@@ -263,13 +191,3 @@ def cpu_has_lstm(precision: str | None) -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def total_memory(accelerator: str) -> tuple[int, str]:
-    """Returns the size of the memory that a training uses, and the name of its device."""
-    if accelerator in ON_GPU and torch.cuda.is_available():
-        return torch.cuda.get_device_properties(0).total_memory, torch.cuda.get_device_name(0)
-    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, ValueError):  # no control group, or one without a limit
-        physical = min(physical, int(CGROUP_LIMIT.read_text()))
-    return physical, THIS_MACHINE

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,13 +21,14 @@ from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
 from sentattn.data.tokenizer import RULES
 from sentattn.distributed import ranks
-from sentattn.errors import DataError, Fault
+from sentattn.errors import DataError, Fault, Pruned, RunError, UserError
+from sentattn.loggers import build_loggers
 from sentattn.metrics import MAJORITY, format_value, majority_share
 from sentattn.prediction.model import ENCODER, TEXT_SETTINGS, TOKENIZER, Classifier, LoadedRun
-from sentattn.run import MODEL, Run, writing
-from sentattn.training.callbacks import SPEED
+from sentattn.run import MODEL, Run, summarize, writing
 from sentattn.training.environment import (
     evaluable,
+    explained_out_of_memory,
     git_revision,
     latency_ms,
     peak_memory_bytes,
@@ -34,13 +36,13 @@ from sentattn.training.environment import (
     versions,
 )
 from sentattn.training.lit_module import LitClassifier, build_lit
+from sentattn.training.recorder import SPEED, Recorder
 from sentattn.training.trainer import build_trainer
 
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
     from sentattn.loggers.guard import Guard
-    from sentattn.training.callbacks import EpochRecorder
 
 DIVERGED = 10.0
 """A validation log loss above this many times that of a uniform guess is reported as diverged."""
@@ -168,7 +170,38 @@ def initial_result(
     }
 
 
-def result_of(recorder: EpochRecorder, evaluations: Mapping[str, Evaluation]) -> Tree:
+@contextmanager
+def recorded(run: Run, result: Tree, recorder: Recorder, *, resumed: bool) -> Iterator[Sequence[Guard]]:
+    """Yields the loggers of a training; writes its result at its end, if it is finished, pruned or failed.
+
+    One that was interrupted, or whose files cannot be written, has no result: it can be resumed.
+
+    Raises:
+        UserError: As the training raises it, or if memory runs out.
+    """
+    loggers: list[Guard] = []
+    if ranks.is_rank_zero():
+        more = {"resumed": resumed, "study": result["study"]}
+        loggers = build_loggers(result["settings"], run.path, setting=result["setting"], **more)
+    try:
+        with explained_out_of_memory():
+            yield loggers
+    except Pruned:
+        result |= result_of(recorder, {})
+    except RunError:
+        raise
+    except UserError as error:
+        result |= {"status": "failed", "error": str(error)}
+        raise
+    finally:
+        result["seconds"]["total"] = recorder.seconds
+        if result["status"] is not None and ranks.is_rank_zero():
+            run.write_result(result)
+        for logger in loggers:
+            logger.finish(summarize(result), failed=result["status"] not in ("finished", "pruned"))
+
+
+def result_of(recorder: Recorder, evaluations: Mapping[str, Evaluation]) -> Tree:
     """Returns the part of a result that a training adds: the metrics of its best epoch, time and memory.
 
     Without evaluations it is that of a pruned run, with the metrics of its best epoch so far.
@@ -195,10 +228,10 @@ def evaluate_best(
     module: LitClassifier,
     data: TextData,
     evaluator: Evaluator,
-    recorder: EpochRecorder,
+    recorder: Recorder,
     loggers: Sequence[Guard],
 ) -> Tree:
-    """Evaluates a module with the weights of its best epoch, writes its predictions and its model.
+    """Evaluates a module with the weights of its best epoch; writes its predictions and its model.
 
     Returns:
         What the result of a finished run adds.
@@ -206,6 +239,10 @@ def evaluate_best(
     Raises:
         RunError: If they cannot be written.
     """
+    epochs, most = recorder.rows[-1]["epoch"], settings["trainer"]["max_epochs"]
+    if epochs < most:
+        print(f"stopped after epoch {epochs} of {most}, best {recorder.best['epoch']}")
+    module.load_state_dict(recorder.best_weights())
     splits = ("val", "test") if settings["test"] else ("val",)
     with ranks.as_single_process():
         evaluations = {split: evaluator(module, data, split) for split in splits}

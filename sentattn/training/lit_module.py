@@ -134,8 +134,8 @@ class LitClassifier(LightningModule):
             self.means.add({f"train/{term}": value}, weight=weights[term])
         return loss
 
-    def end_training_epoch(self) -> dict[str, float]:
-        """Returns the metrics of the training passes of the epoch, over all ranks, and begins a new one.
+    def training_metrics(self) -> dict[str, float]:
+        """Returns the metrics of the training passes of the epoch so far, over all ranks.
 
         `train/accuracy` and `train/f1_weighted` are those of the logits that the loss was computed from: with dropout,
         and of weights that change with each step. `train/lr` is the learning rate of the last step.
@@ -144,8 +144,6 @@ class LitClassifier(LightningModule):
         metrics = self.train_means() | {"train/lr": self.lr}
         metrics["train/accuracy"] = float(np.trace(counts_CC) / counts_CC.sum())
         metrics["train/f1_weighted"] = float(CONFUSION_METRICS["f1_weighted"](counts_CC))
-        self.means.reset()
-        self._counts_CC = None
         return metrics
 
     def _counts(self) -> Tensor:
@@ -157,9 +155,14 @@ class LitClassifier(LightningModule):
         return self._counts_CC
 
     def on_train_epoch_end(self) -> None:
-        """Logs the metrics of the training passes, unless a callback has ended the epoch."""
-        if self._counts_CC is not None:
-            self.log_dict(self.end_training_epoch())
+        """Logs the metrics of the training passes, and begins a new epoch."""
+        self._log_exactly(self.training_metrics())
+        self.means.reset()
+        self._counts_CC = None
+
+    def _log_exactly(self, metrics: Mapping[str, float]) -> None:
+        """Logs numbers as tensors in main memory, which Lightning leaves there and in their precision."""
+        self.log_dict({name: torch.tensor(value, dtype=torch.float64) for name, value in metrics.items()})
 
     def train_means(self) -> dict[str, float]:
         """Returns the means of the epoch so far: `train/loss`, its terms, and what else was added to `means`."""
@@ -231,9 +234,7 @@ class LitClassifier(LightningModule):
         for part, probabilities_NC in zip(self.model.parts, of_parts, strict=True):
             metrics[f"accuracy_{part}"] = float((probabilities_NC.argmax(axis=1) == labels_N).mean())
         split = "test" if self.trainer.testing else "val"
-        # As tensors in main memory, which Lightning leaves there and in their precision.
-        exact = {f"{split}/{name}": torch.tensor(value, dtype=torch.float64) for name, value in metrics.items()}
-        self.log_dict(exact)
+        self._log_exactly({f"{split}/{name}": value for name, value in metrics.items()})
 
     on_test_epoch_start = on_validation_epoch_start
     test_step = validation_step

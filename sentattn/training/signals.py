@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType, TracebackType
 
-from sentattn.errors import Interruption
+from sentattn.distributed import ranks
+from sentattn.errors import Interruption, RunError
+from sentattn.run import CONFIG, Run
+from sentattn.training.resume import advice
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 
@@ -53,7 +59,33 @@ class Signals:
                 os.kill(os.getpid(), number)
         elif self.deferred and self.received is None:
             self.received = number
-            print("\nstopping after this step; a second signal stops at once", file=sys.stderr, flush=True)
+            if not ranks.several():  # what has started the ranks says it
+                print("\nstopping after this step; a second signal stops at once", file=sys.stderr, flush=True)
         else:
             self.received = number
             raise Interruption(number)
+
+
+@contextmanager
+def explained_end(run: Run, signals: Signals) -> Iterator[None]:
+    """Adds what to type to continue after an interruption, or where files cannot be written.
+
+    Raises:
+        Interruption: If a signal has ended this rank, or all.
+        RunError: If the run cannot be written.
+    """
+    try:
+        yield
+    except Interruption as interruption:
+        if (run.path / CONFIG).is_file() and not run.last_checkpoint.is_file() and ranks.is_rank_zero():
+            shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained yet
+        raise Interruption(interruption.number, advice(run)) from None
+    except RunError as error:
+        if error.faults[0].kind != "unwritable" or not run.last_checkpoint.is_file():
+            raise
+        raise RunError(*(replace(fault, message=f"{fault} {advice(run)}") for fault in error.faults)) from error
+    except RuntimeError as error:
+        if ranks.several() and signals.received:  # another rank has ended first
+            raise Interruption(signals.received, advice(run)) from None
+        error.add_note(advice(run))
+        raise

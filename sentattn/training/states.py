@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,8 +11,6 @@ import torch
 from rich.filesize import decimal
 from torch import Tensor
 
-from sentattn.config.schema import Settings
-from sentattn.console import plural
 from sentattn.data.cache import Progress, cache_folder
 from sentattn.data.corpus import Split
 from sentattn.data.datamodule import TextData
@@ -46,7 +43,7 @@ class Plan(NamedTuple):
     has_room: bool
 
 
-def plan_states(settings: Settings, data: TextData, model: TextClassifier) -> Plan | None:
+def plan_states(data: TextData, model: TextClassifier, *, test: bool) -> Plan | None:
     """Returns which states a training caches; None without a frozen encoder, and with `model.embedding.cache=false`."""
     encoder = model.embedding
     if not isinstance(encoder, Pretrained) or not encoder.frozen or encoder.cache is False:
@@ -57,13 +54,13 @@ def plan_states(settings: Settings, data: TextData, model: TextClassifier) -> Pl
     description = f"{encoder.name}, layer {encoder.layer}, {encoder.dtype}, {data.max_length} tokens ({data.clip})"
     folder = cache_folder(data.cache_dir) / f"states-{key}"
     cache = StateCache(folder, width=encoder.width, description=description)
-    splits = [data.split(name) for name in ("train", "val", *(("test",) if settings.test else ()))]
+    splits = [data.split(name) for name in ("train", "val", *(("test",) if test else ()))]
     missing = cache.missing(splits)
     return Plan(encoder, cache, splits, missing, encoder.cache is True or missing.size <= cache.free())
 
 
 def use_cached_states(
-    settings: Settings, data: TextData, model: TextClassifier, device: torch.device, progress: Progress
+    data: TextData, model: TextClassifier, device: torch.device, progress: Progress, *, test: bool
 ) -> None:
     """Lets batches have cached states, if the encoder is a frozen one; computes those that are missing.
 
@@ -72,7 +69,7 @@ def use_cached_states(
     Raises:
         DataError: If the states cannot be cached, with `model.embedding.cache=true`, or the cache cannot be written.
     """
-    if (plan := plan_states(settings, data, model)) is None:
+    if (plan := plan_states(data, model, test=test)) is None:
         return
     encoder, cache, splits, missing, has_room = plan
     if not ranks.from_rank_zero(has_room):
@@ -99,41 +96,16 @@ def _batch_tokens(device: torch.device) -> int:
     return BATCH_TOKENS if device.type == "cpu" else GPU_TOKENS
 
 
-def require_positions(settings: Settings, model: TextClassifier) -> None:
-    """Refuses texts that are longer than the positions of a pretrained encoder.
+def require_positions(length: int | None, model: TextClassifier) -> None:
+    """Refuses a `data.max_length` above the positions of a pretrained encoder.
 
     Raises:
         SettingError: With both numbers.
     """
-    embedding, length = model.embedding, settings.data["max_length"]
+    embedding = model.embedding
     if isinstance(embedding, Pretrained) and embedding.positions and (length is None or length > embedding.positions):
         message = (
             f"data.max_length must be at most {embedding.positions}, the positions of "
             f"model.embedding.name={embedding.name}, got {'null' if length is None else length}."
         )
         raise SettingError(Fault("data.max_length", "range", message))
-
-
-def describe_states(plan: Plan, device: torch.device) -> str:
-    """Returns a line on what states cost that a training would cache: texts, bytes and minutes.
-
-    Raises:
-        DataError: If the training would refuse to cache them, because the disk has no room.
-    """
-    encoder, cache, _, missing, has_room = plan
-    if not missing.texts:
-        return f"States: all are cached in {cache.folder}."
-    if has_room:
-        cache.require_space(missing)
-    split, rows = missing.rows[0]
-    row = rows[len(rows) // 2]
-    batch = split[[row] * max(1, _batch_tokens(device) // int(split.lengths[row]))]
-    for _ in range(2):  # the first one reads the weights
-        started = time.perf_counter()
-        encoder.encode(batch.tokens_BL.to(device), batch.mask_BL.to(device)).cpu()
-        seconds = (time.perf_counter() - started) / batch.tokens_BL.numel() * missing.tokens
-    size, minutes = decimal(missing.size), f"{seconds / 60:.1f} min on the {device.type.upper()}"
-    if not has_room:
-        free = f"{cache.folder.parent} has {decimal(cache.free())} left"
-        return f"States: computed in every epoch, since they take {size} and {free}."
-    return f"States: {plural(missing.texts, 'text')} to encode once, {size} in {cache.folder}; about {minutes}."

@@ -20,11 +20,14 @@ from sentattn.config.types import Node
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, SettingError, TrainingError, first_line
 from sentattn.run import Run
+from sentattn.training.callbacks import FiniteLoss, StepPoints, averaging
 from sentattn.training.checkpoint import FileInPlace
 from sentattn.training.resume import advice
 
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
+
+    from sentattn.loggers.guard import Guard
 
 EARLY_STOPPING = "callbacks.early_stopping"
 
@@ -73,6 +76,16 @@ def build_callbacks(settings: Node) -> dict[str, Callback]:
             message = f"{key}: {node[TARGET]} cannot be built: {first_line(error)}."
             raise SettingError(Fault(key, "invalid", message)) from error
     return callbacks
+
+
+def with_standard_callbacks(settings: Node, callbacks: Sequence[Callback], loggers: Sequence[Guard]) -> list[Callback]:
+    """Returns the callbacks of a training in the order in which Lightning calls them, but for its recorder, the last.
+
+    They see a loss that is not finite before all others, and the average of the weights is updated after all others.
+    """
+    every = settings["trainer"].get("log_every_n_steps") or 0
+    points = [StepPoints(loggers, every=every)] if loggers else []
+    return [FiniteLoss(), *callbacks, *points, *averaging(settings["ema_decay"])]
 
 
 @contextmanager

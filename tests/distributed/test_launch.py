@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,11 @@ from tiny import tiny
 from sentattn import fit
 from sentattn.config.schema import Settings
 from sentattn.data.states import ROW
-from sentattn.distributed import devices
-from sentattn.errors import DataError, Fault, Interruption, RunError
+from sentattn.distributed import devices, ranks
+from sentattn.errors import DataError, Fault, Interruption
 from sentattn.run import Run
-from sentattn.training import launch
+from sentattn.training import launch, signals
 from sentattn.training.fit import fit as train
-from sentattn.training.launch import FOLDER
 
 WITHOUT_NOISE = [
     *(f"model.{part}=0" for part in ("embedding.dropout", "embedding.word_dropout", "encoder.dropout", "head.dropout"))
@@ -137,18 +137,20 @@ def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "cores", lambda: 2)
 
 
-def _ranks(agent: int) -> dict[int, int]:
-    """The process ids of the ranks that an agent has started, by rank."""
+def _processes(launcher: int) -> dict[str, int]:
+    """The process ids of torchrun, with "", and of the ranks that a process has started, by rank."""
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-            variables = (process / "environ").read_bytes().decode().split("\0")
-        except OSError:
-            continue
-        if parent == agent and (rank := [v.removeprefix("RANK=") for v in variables if v.startswith("RANK=")]):
-            found[int(rank[0])] = int(process.name)
+        with suppress(OSError):
+            words = (process / "environ").read_text().split("\0")
+            variables = dict(word.split("=", 1) for word in words if "=" in word)
+            if variables.get(ranks.LAUNCHER) == str(launcher):
+                found[variables.get("RANK", "")] = int(process.name)
     return found
+
+
+def _alive(processes: Iterable[int]) -> bool:
+    return any(Path(f"/proc/{process}").exists() for process in processes)
 
 
 def _wait(condition: Callable[[], object]) -> None:
@@ -177,13 +179,13 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /
 
 
 @linux
-@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
-def test_a_killed_rank_ends_the_others(rank: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    handlers = [signal.getsignal(number) for number in launch.HANDLED]
-    started: dict[int, int] = {}
+@pytest.mark.parametrize("rank", [pytest.param("0", marks=pytest.mark.slow), "1"])
+def test_a_killed_rank_ends_the_others(rank: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    handlers = [signal.getsignal(number) for number in signals.HANDLED]
+    started: dict[str, int] = {}
 
     def kill() -> None:
-        started.update(_ranks(os.getpid()))
+        started.update(_processes(os.getpid()))
         os.kill(started[rank], signal.SIGKILL)
 
     thread = _after_an_epoch(tmp_path, kill)
@@ -191,31 +193,30 @@ def test_a_killed_rank_ends_the_others(rank: int, tmp_path: Path, capfd: pytest.
     thread.join()
     [config] = _configs(tmp_path)
     assert (fault.key, fault.kind) == ("trainer.devices", "failed")
-    assert fault.message.startswith(f"Process {rank} of 2 was killed by SIGKILL; ")
     assert f"resume={config.parent}" in fault.message
     assert (config.parent / "checkpoints" / "last.ckpt").is_file()
     assert not (config.parent / "result.json").exists()
     captured = capfd.readouterr()
-    assert "Traceback" not in captured.err
+    assert f"exitcode  : -9 (pid: {started[rank]})" in captured.err, "torchrun says it"
     assert captured.out.count("epoch 1/500") == 1, "one process prints"
-    assert not any(Path(f"/proc/{pid}").exists() for pid in started.values())
-    assert len(started) == 2
-    assert [signal.getsignal(number) for number in launch.HANDLED] == handlers
-    assert not {FOLDER, "OMP_PROC_BIND"} & set(os.environ)
+    assert not _alive(started.values())
+    assert started.keys() == {"", "0", "1"}
+    assert [signal.getsignal(number) for number in signals.HANDLED] == handlers
+    assert not {launch.FOLDER, ranks.LAUNCHER, "OMP_PROC_BIND"} & set(os.environ)
 
 
 @linux
-@pytest.mark.slow
-def test_ranks_end_with_the_process_group_of_their_launcher(tmp_path: Path) -> None:
-    """As a sweep ends a trial: its ranks lead sessions of their own, so that no signal to the group reaches them."""
+def test_no_process_is_left_of_a_training_that_was_killed(tmp_path: Path) -> None:
+    """Neither a signal to a group of processes nor torchrun ends the ranks then."""
     program = "import sys; from sentattn import fit; fit(sys.argv[1:])"
     arguments = [sys.executable, "-c", program, *tiny(*LONG, f"output_dir={tmp_path}")]
-    with subprocess.Popen(arguments, start_new_session=True, stdout=subprocess.DEVNULL) as agent:
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as training:
         _wait(lambda: _trained(tmp_path))
-        started = _ranks(agent.pid)
-        assert len(started) == 2
-        os.killpg(agent.pid, signal.SIGKILL)
-    _wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started.values()))
+        started = _processes(training.pid)
+        training.kill()
+    assert started.keys() == {"", "0", "1"}
+    time.sleep(5)
+    assert not _alive(started.values())
     assert not list(tmp_path.glob("*/*/*/result.json"))
 
 
@@ -240,60 +241,40 @@ def test_a_run_of_two_ranks_resumes_after_a_signal(tmp_path: Path) -> None:
     assert resumed.metrics == whole.metrics
 
 
-def test_faults_of_ranks_are_raised_by_the_launcher(tmp_path: Path) -> None:
+def test_a_fault_of_the_ranks_is_printed_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = tiny("data=table", f"data.train={tmp_path / 'missing.csv'}", f"output_dir={tmp_path}")
-    [fault] = faults([*words, "trainer.devices=2"], fit)
-    assert (fault,) == faults(words, fit)
-    assert (fault.key, fault.kind) == ("data.train", "not_found")
+    [fault] = faults(words, fit)
+    assert refused(lambda: fit([*words, "trainer.devices=2"])) == [("trainer.devices", "failed")]
+    assert capfd.readouterr().err.count(f"error: {fault}\n") == 1
 
 
-def _failure(exitcode: int, timestamp: int = 100, **content: Any) -> Any:
-    """What the agent knows of a rank: its exit code, and its error file if it has left one."""
-    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
-
-    failure = ProcessFailure(local_rank=0, pid=1, exitcode=exitcode, error_file="none")
-    failure.timestamp = timestamp
-    failure.error_file_data = {"message": "", **content}
-    return failure
-
-
-FAULT = {"key": "data.path", "kind": "not_found", "message": "data.path: no file."}
-LEFT = {"key": "trainer.devices", "kind": "interrupted", "message": "Another process has ended."}
-KILLED = _failure(-signal.SIGKILL)
-STOPPED = _failure(-signal.SIGTERM)
-LATE = _failure(-signal.SIGKILL, timestamp=130)
-WRONG = _failure(2, error="DataError", faults=[FAULT])
-LOST = _failure(2, error="RunError", faults=[LEFT])
-CRASHED = _failure(1)
-ENDED = _failure(143, signal=15)
+def test_the_exit_code_of_rank_zero_is_returned(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("from sentattn.training.launch import run_rank; exit(run_rank(lambda: exit(75)))")
+    assert launch.run_ranks([str(program)], 2) == 75
 
 
 @pytest.mark.parametrize(
-    ("failures", "expected"),
+    ("error", "code", "status"),
     [
-        ({1: KILLED, 0: STOPPED}, "Process 1 of 2 was killed by SIGKILL; again."),
-        ({0: CRASHED, 1: KILLED}, "Process 1 of 2 was killed by SIGKILL; again."),
-        ({0: LOST, 1: KILLED}, "Process 1 of 2 was killed by SIGKILL; again."),
-        ({0: ENDED, 1: KILLED}, "Process 1 of 2 was killed by SIGKILL; again."),
-        ({0: CRASHED, 1: LATE}, "Process 0 of 2 ended with code 1; again."),
-        ({0: _failure(-signal.SIGSEGV), 1: STOPPED}, "Process 0 of 2 was killed by SIGSEGV; again."),
-        ({1: STOPPED}, "Process 1 of 2 was killed by SIGTERM; again."),
-        ({0: WRONG, 1: STOPPED}, "data.path: no file."),
-        ({0: LOST, 1: WRONG}, "data.path: no file."),
-        ({0: WRONG, 1: LATE}, "data.path: no file."),
-        ({0: ENDED, 1: ENDED}, "ended by SIGTERM; again."),
+        (None, 0, 0),
+        (DataError(Fault("data.path", "not_found", "data.path: no file.")), 2, 2),
+        (Interruption(signal.SIGTERM), 143, 0),
+        (SystemExit(75), 75, 75),
     ],
 )
-def test_the_first_cause_of_several_failures_is_raised(failures: dict[int, Any], expected: str) -> None:
-    error = launch.explain(failures, 2, "again.")
-    assert str(error) == expected
-    assert isinstance(error, Interruption | DataError | RunError)
+def test_what_torchrun_and_the_launcher_learn_of_a_rank(
+    error: BaseException | None, code: int, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train() -> None:
+        if error is not None:
+            raise error
 
-
-def test_faults_of_ranks_keep_class_key_and_kind() -> None:
-    error = launch.explain({0: WRONG}, 2, "again.")
-    assert isinstance(error, DataError)
-    assert error.faults == (Fault(**FAULT),)
+    monkeypatch.setattr(ranks, "end_with_torchrun", lambda: None)
+    monkeypatch.setenv(launch.FOLDER, str(tmp_path))
+    monkeypatch.setenv("RANK", "0")
+    assert launch.run_rank(train) == status
+    assert (tmp_path / launch.CODE).read_text() == str(code)
 
 
 def test_more_processes_than_cores_are_refused_at_once() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +12,7 @@ from torch import distributed
 
 from sentattn.distributed import ranks
 from sentattn.distributed.devices import RankInfo
-from sentattn.errors import DataError, Fault, Interruption, RunError, SettingError
+from sentattn.errors import DataError, Fault, RunError, SettingError
 from sentattn.training import trainer
 
 
@@ -62,24 +60,15 @@ def test_other_exceptions_are_raised_at_once(monkeypatch: pytest.MonkeyPatch) ->
         raise ZeroDivisionError
 
 
-def test_errors_are_written_for_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "error.json"
-    monkeypatch.setenv(ranks.ERROR_FILE, str(file))
-    ranks.write_error_file(DataError(Fault("data.path", "missing", "One."), Fault("", "failed", "Two.")))
-    content = json.loads(file.read_text())
-    assert (content["error"], content["message"]) == ("DataError", "One.\nTwo.")
-    assert content["faults"][0] == {"key": "data.path", "kind": "missing", "message": "One."}
-    ranks.write_error_file(Interruption(15))
-    assert json.loads(file.read_text())["signal"] == 15
-    ranks.write_error_file(ZeroDivisionError("by zero"))
-    assert json.loads(file.read_text())["message"].endswith("ZeroDivisionError: by zero\n")
-
-
-def test_no_error_file_without_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(ranks.ERROR_FILE, raising=False)
-    ranks.write_error_file(RunError(Fault("", "failed", "Disk full.")))
-    assert not list(tmp_path.iterdir())
+def test_errors_of_all_ranks_end_the_others_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = DataError(Fault("", "failed", "One."))
+    monkeypatch.setattr(ranks, "gather", lambda own: [error, own])
+    monkeypatch.setattr(ranks, "rank", lambda: 1)
+    with pytest.raises(SystemExit) as caught, ranks.raise_on_all_ranks():
+        pass
+    assert (caught.value.code, *capsys.readouterr()) == (2, "", "")
 
 
 @pytest.mark.parametrize(("has_gpus", "on_devices"), [(True, ranks.ON_GPU), (False, ranks.WORK)])

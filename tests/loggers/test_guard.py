@@ -114,7 +114,7 @@ def test_a_training_continues_without_its_logger(tmp_path: Path, capsys: pytest.
     other = Recording()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sentattn.training.fit.build_loggers", build_loggers)
+        patch.setattr("sentattn.training.evaluate.build_loggers", build_loggers)
         run = fit(tiny(f"output_dir={tmp_path}"))
     assert capsys.readouterr().out.count("no room for log_metrics") == 1
     assert [epoch for row, epoch in other.rows if "val/accuracy" in row] == [1, 2]

@@ -1,4 +1,4 @@
-"""The best epoch, the stop at a NaN, the average of the weights: by hand, without data."""
+"""The stop at a NaN and the average of the weights: by hand, without data."""
 
 from __future__ import annotations
 
@@ -15,44 +15,7 @@ from refusals import refused
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from sentattn.data.batching import Batch, pad
-from sentattn.training.callbacks import EpochRecorder, FiniteLoss, WeightAverage
-
-
-def make_recorder(values: list[float], mode: str = "max", losses: list[float] | None = None) -> EpochRecorder:
-    recorder = EpochRecorder(Path("unused"), metric="val/x", mode=mode)
-    for epoch, (value, loss) in enumerate(zip(values, losses or [0.5] * len(values), strict=True), start=1):
-        recorder.add({"epoch": epoch, "val/x": value, "val/log_loss": loss})
-    return recorder
-
-
-@pytest.mark.parametrize(
-    ("values", "mode", "best"),
-    [
-        ([1, 3, 2], "max", 2),
-        ([1, 3, 0.5], "min", 3),
-        ([2, 2], "max", 1),
-        ([math.nan, 1], "max", 2),
-        ([5, math.nan], "min", 1),
-        ([math.nan, math.nan], "min", 1),
-    ],
-)
-def test_best_epoch(values: list[float], mode: str, best: int) -> None:
-    assert make_recorder(values, mode).best["epoch"] == best
-
-
-@pytest.mark.parametrize("mode", ["max", "min"])
-@pytest.mark.parametrize(("losses", "best"), [([0.1, 0.4, 0.2, 0.2], 3), ([0.1, math.nan, 9.0, math.nan], 3)])
-def test_log_loss_decides_between_equal_epochs(mode: str, losses: list[float], best: int) -> None:
-    worse = 1.0 if mode == "max" else 3.0
-    assert make_recorder([worse, 2.0, 2.0, 2.0], mode, losses).best["epoch"] == best
-
-
-def test_the_best_epoch_is_restored(tmp_path: Path) -> None:
-    recorder = make_recorder([2.0, 2.0, 1.0], losses=[0.4, 0.2, 0.1])
-    resumed = EpochRecorder(tmp_path / "rows", metric="val/x", mode="max")
-    resumed.load_state_dict(recorder.state_dict())
-    assert resumed.best is resumed.rows[1]
+from sentattn.training.callbacks import FiniteLoss, WeightAverage
 
 
 def steps(losses: list[float], every: int) -> FiniteLoss:
@@ -158,21 +121,3 @@ def test_the_average_of_bfloat16_weights_has_single_precision(tmp_path: Path) ->
     assert saved["state_dict"]["w"].dtype == torch.float32
     weights = np.cumsum(np.arange(1.0, 7.0)).tolist()
     assert float(saved["state_dict"]["w"][0]) == pytest.approx(averages(weights, 0.5)[-1], rel=1e-6)
-
-
-def test_tokens_of_a_resumed_run_on_another_device(tmp_path: Path) -> None:
-    """A checkpoint is loaded into main memory, and the batches are elsewhere: here on torch's device without values."""
-    recorder = make_recorder([])
-    recorder.path = tmp_path / "rows"
-    recorder.load_state_dict(make_recorder([1.0]).state_dict() | {"tokens": 5})
-    recorder.on_train_batch_end(*[cast("Any", None)] * 3, batch_of([[1, 2, 3], [4]], device="meta"), 0)
-    recorder.on_train_batch_end(*[cast("Any", None)] * 3, batch_of([[1, 2]], device="meta"), 1)
-    assert recorder.tokens == 11
-    assert recorder.state_dict()["tokens"] == 11
-
-
-def batch_of(rows: list[list[int]], device: str) -> Batch:
-    tokens_BL, mask_BL = pad([np.array(row) for row in rows])
-    labels_B = torch.zeros(len(rows), dtype=torch.int64)
-    tokens, mask, labels = (tensor.to(device) for tensor in (tokens_BL, mask_BL, labels_B))
-    return Batch(tokens, mask, labels, labels, np.array([len(row) for row in rows]))

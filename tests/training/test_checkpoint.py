@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from full_disk import no_room
+from recorders import make_recorder, make_trainer
 from refusals import fault_of
 from runs_alike import assert_alike, kill_in_the_second_epoch
 from tiny import tiny
@@ -25,7 +26,8 @@ from tiny import tiny
 from sentattn import fit
 from sentattn.distributed import ranks
 from sentattn.run import Run
-from sentattn.training.checkpoint import Checkpoints, FileInPlace, random_state, restore_random_state
+from sentattn.training.checkpoint import FileInPlace, random_state, restore_random_state
+from sentattn.training.recorder import Recorder
 
 SIZES = {
     "structured": ["model.embedding.size=8", "model.encoder.hidden=4", "model.attention.hidden=5"],
@@ -111,14 +113,14 @@ def test_a_full_disk_within_an_epoch_skips_the_checkpoint(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The second checkpoint of the first epoch does not fit on the disk.
-    original = Checkpoints._write
+    original = Recorder._write
     writes = iter(range(100))
 
-    def hindered(self: Checkpoints, trainer: Any, *, batches: int) -> str | None:
+    def hindered(self: Recorder, trainer: Any, *, batches: int) -> str | None:
         with no_room() if next(writes) == 1 else nullcontext():
             return original(self, trainer, batches=batches)
 
-    monkeypatch.setattr(Checkpoints, "_write", hindered)
+    monkeypatch.setattr(Recorder, "_write", hindered)
     done = fit(tiny("checkpoint_minutes=0", f"output_dir={tmp_path}"))
     assert_alike(tiny_run.path, done.path)
     assert "last.ckpt cannot be written" in capsys.readouterr().out
@@ -134,25 +136,32 @@ def test_files_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "sentattn.training.checkpoint.Checkpoints.on_train_epoch_end",
+        "sentattn.training.recorder.Recorder._write",
         "sentattn.run.Run.write_predictions",
         "sentattn.prediction.model.save_file",
+        "sentattn.run.Run.write_result",
     ],
 )
-def test_a_full_disk_ends_a_run_as_failed(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_did_not_fit_on_the_disk_can_be_resumed(
+    tiny_run: Run, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original = resolve_name(place)
 
-    def hindered(*args: Any) -> None:
-        with no_room():
-            original(*args)
+    def hindered(*args: Any, **kwargs: Any) -> Any:
+        is_within_an_epoch = kwargs.get("batches", 0)
+        with nullcontext() if is_within_an_epoch else no_room():
+            return original(*args, **kwargs)
 
-    monkeypatch.setattr(place, hindered)
-    fault = fault_of(lambda: fit(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1")))
-    [result] = tmp_path.glob("*/*/*/result.json")
+    with monkeypatch.context() as patched:
+        patched.setattr(place, hindered)
+        fault = fault_of(lambda: fit(tiny(f"output_dir={tmp_path}")))
+    [left] = tmp_path.glob("*/*/*")
     assert fault.kind == "unwritable"
-    assert fault.key.startswith(str(result.parent))
+    assert fault.key.startswith(str(left))
     assert os.strerror(errno.EFBIG) in fault.message
-    assert json.loads(result.read_text())["status"] == "failed"
+    assert f"resume={left}" in fault.message
+    assert not (left / "result.json").exists()
+    assert_alike(tiny_run.path, fit([f"resume={left}"]).path)
 
 
 def draws() -> list[float]:
@@ -177,11 +186,10 @@ def test_several_ranks_share_signals_every_tenth_step(
     asking: list[int] = []
     monkeypatch.setattr(ranks, "several", lambda: several)
     monkeypatch.setattr(ranks, "largest", lambda number: asking.append(number) or 0)
-    recorder, signals = cast("Any", None), SimpleNamespace(received=None)
-    checkpoints = Checkpoints(tmp_path, recorder, cast("Any", signals), minutes=minutes, identity={})
-    monkeypatch.setattr(checkpoints, "_write", lambda trainer, *, batches: True)
-    loop = SimpleNamespace(done=False)
-    trainer = cast("Any", SimpleNamespace(accumulate_grad_batches=1, num_training_batches=100, fit_loop=loop))
-    for batch in range(100):
-        checkpoints.on_train_batch_end(trainer, *[cast("Any", None)] * 3, batch)
+    recorder = make_recorder(tmp_path, minutes=minutes)
+    monkeypatch.setattr(recorder, "_write", lambda trainer, *, batches: True)
+    trainer = make_trainer(batches=100)
+    batch = cast("Any", SimpleNamespace(lengths_B=np.array([3])))
+    for number in range(100):
+        recorder.on_train_batch_end(trainer, cast("Any", None), None, batch, number)
     assert len(asking) == asked

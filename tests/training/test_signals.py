@@ -16,8 +16,8 @@ from sentattn import fit
 from sentattn.data import datamodule
 from sentattn.errors import Interruption
 from sentattn.run import Run
-from sentattn.training.checkpoint import Checkpoints
 from sentattn.training.lit_module import LitClassifier
+from sentattn.training.recorder import Recorder
 from sentattn.training.signals import Signals
 
 
@@ -78,7 +78,7 @@ def test_a_run_ended_by_sigterm_can_be_resumed(
     assert_alike(tiny_run.path, again.path)
 
 
-@pytest.mark.parametrize(("owner", "name"), [(datamodule, "open_corpus"), (Checkpoints, "on_fit_start")])
+@pytest.mark.parametrize(("owner", "name"), [(datamodule, "open_corpus"), (Recorder, "on_fit_start")])
 def test_sigterm_before_the_first_step_leaves_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
 ) -> None:
@@ -128,13 +128,13 @@ def test_a_training_stops_after_an_optimizer_step(tmp_path: Path, monkeypatch: p
 
 
 def _listen(monkeypatch: pytest.MonkeyPatch, heard: Callable[[int], None]) -> None:
-    original = Checkpoints._write
+    original = Recorder._write
 
-    def listening(self: Checkpoints, trainer: Any, *, batches: int) -> bool:
+    def listening(self: Recorder, trainer: Any, *, batches: int) -> str | None:
         heard(batches)
         return original(self, trainer, batches=batches)
 
-    monkeypatch.setattr(Checkpoints, "_write", listening)
+    monkeypatch.setattr(Recorder, "_write", listening)
 
 
 def test_signals_are_deferred() -> None:

@@ -26,8 +26,8 @@ from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import TrainingTexts
 from sentattn.prediction.model import Classifier, LoadedRun
 from sentattn.training import dry_run
-from sentattn.training.fit import fit_seeds
 from sentattn.training.resume import find_finished, identity
+from sentattn.training.seeds import fit_seeds
 from sentattn.training.start import start_from
 
 SMALL = ["model.embedding.size=6", "model.encoder.hidden=4", "model.attention.hidden=5"]

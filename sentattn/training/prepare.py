@@ -1,0 +1,129 @@
+"""What a training begins with: its data, and the module that is trained on it."""
+
+from __future__ import annotations
+
+import torch
+from pytorch_lightning import Callback, seed_everything
+
+from sentattn import build
+from sentattn.config.compose import setting_hash
+from sentattn.config.schema import Settings
+from sentattn.config.types import Node
+from sentattn.console import Progress
+from sentattn.data.datamodule import TextData
+from sentattn.distributed import devices, ranks
+from sentattn.errors import Fault, SettingError
+from sentattn.loggers import require_installed
+from sentattn.metrics import ORDERED_ONLY
+from sentattn.models.embedding import TrainingTexts
+from sentattn.run import Run
+from sentattn.training import environment
+from sentattn.training.checkpoint import read_identity
+from sentattn.training.evaluate import Evaluator
+from sentattn.training.lit_module import LitClassifier, build_lit, build_optimizer
+from sentattn.training.start import start_from, weights_hash
+from sentattn.training.states import require_positions
+from sentattn.training.trainer import build_callbacks
+
+
+def choose_precision(trainer: Node) -> Node:
+    """Returns `trainer` settings with rank 0's precision in place of `trainer.precision=auto`, and prints it."""
+    if trainer.get("precision") != devices.AUTO:
+        return trainer
+    if devices.is_on_gpu(trainer):
+        torch.cuda.init()  # type: ignore[no-untyped-call]  # torch has no types for it
+    trainer = ranks.from_rank_zero(devices.resolve_precision(trainer) if ranks.is_rank_zero() else trainer)
+    print(f"Precision: {trainer['precision']} (trainer.precision=auto).")
+    return trainer
+
+
+def set_up(settings: Settings, progress: Progress) -> tuple[Evaluator, dict[str, Callback]]:
+    """Sets torch up; refuses, before data is read, what this machine or a class refuses of the settings.
+
+    Returns:
+        What evaluates the best epoch, and the callbacks of the settings by path.
+
+    Raises:
+        SettingError: With the setting.
+    """
+    environment.quiet_libraries()
+    environment.set_up_torch(settings)
+    require_installed(settings)
+    evaluator = Evaluator(settings.trainer, progress)
+    with torch.device("meta"):  # without memory
+        outline = build.build_model(settings.model, num_embeddings=8, classes=2)
+    require_positions(settings.data["max_length"], outline)
+    environment.require_lstm(settings.trainer, evaluator.device, outline)
+    build_optimizer(settings, outline)
+    return evaluator, build_callbacks(settings)
+
+
+def build_data(settings: Settings, progress: Progress) -> TextData:
+    """Reads, tokenizes and splits the data, or finds it in the cache, and prints its report.
+
+    Raises:
+        UserError: If it cannot be used, or not with these settings.
+    """
+    seed_everything(settings.seed, workers=True, verbose=False)
+    data = build.build_data(settings)
+    with ranks.rank_zero_first():
+        data.prepare(progress)
+    progress.close()
+    print("\n".join(data.report))
+    metric = settings.objective.metric
+    if metric.partition("/")[2] in ORDERED_ONLY and not data.ordered:
+        message = (
+            f"objective.metric={metric} needs classes that are steps of a scale; those of "
+            f"data={data.name} ({', '.join(data.labels)}) are not. Choose val/accuracy or val/log_loss."
+        )
+        raise SettingError(Fault("objective.metric", "conflict", message))
+    limit, batches = settings.trainer.get("limit_train_batches"), len(data.train_dataloader())
+    if isinstance(limit, float) and not int(limit * batches):
+        message = f"trainer.limit_train_batches={limit} of {batches} batches is none: type a larger share, or 1 batch."
+        raise SettingError(Fault("trainer.limit_train_batches", "range", message))
+    return data
+
+
+def build_module(settings: Settings, data: TextData, *, resumed: bool = False) -> LitClassifier:
+    """Builds the model for the vocabulary and the classes of the data, with its loss, optimizer and schedule.
+
+    The weights of a run that is resumed are in its checkpoint, and so not read from `init_from`. Prints notes on the
+    settings.
+
+    Raises:
+        UserError: If a part refuses its settings, or the weights of `init_from` do not fit.
+    """
+    train = data.split("train")
+    ids = {"num_embeddings": len(data.tokenizer), "num_special": data.tokenizer.num_special}
+    model = build.build_model(settings.model, **ids, classes=len(data.labels))
+    model.prepare_training(lambda: TrainingTexts(*train.flat(), train.labels))
+    if data.word_vectors is not None:
+        with build.explained("data.vectors"):
+            model.embedding.start_from(data.word_vectors.vectors_VE, data.word_vectors.found_V)
+    if settings.init_from is not None and not resumed:
+        print(*start_from(settings.init_from, model, data.tokenizer), sep="\n")
+    if settings.compile:
+        model.compile(dynamic=True)  # batches differ in length: compiled once for all of them
+    module = build_lit(settings, model, class_counts=data.class_counts, ordered=data.ordered)
+    loss = module.loss
+    has_vectors = settings.init_from or settings.data.get("vectors") or module.model.embedding.fingerprint
+    if settings.model["embedding"].get("frozen") and not has_vectors:
+        print("model.embedding.frozen=true without data.vectors: the words keep the random vectors they start with.")
+    if loss.class_weights:
+        print(f"Class weights: {', '.join(f'{name} {weight:.4g}' for name, weight in loss.class_weights.items())}.")
+    if loss.penalty and model.attention.hops == 1:
+        print(f"loss.penalty={loss.penalty} with one hop only pushes the weights towards a single token.")
+    return module
+
+
+def identify(
+    settings: Settings, data: TextData, module: LitClassifier, resumed: Run | None = None
+) -> dict[str, str | None]:
+    """Returns what must be the same when a run is resumed: hashes of setting, data, encoder and initial weights."""
+    start = settings.init_from
+    if start is not None:
+        start = read_identity(resumed.last_checkpoint)["init_from"] if resumed else weights_hash(start)
+    encoder, vectors = module.model.embedding.fingerprint, data.word_vectors.fingerprint if data.word_vectors else None
+    files = {"vectors": vectors, "encoder": encoder, "tokenizer": data.tokenizer.fingerprint, "init_from": start}
+    setting = setting_hash(settings, **files)
+    return {"setting": setting, "data_fingerprint": data.fingerprint, "encoder": encoder, "init_from": start}
