@@ -42,7 +42,6 @@ Examples:
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -85,7 +84,7 @@ def sweep(arguments: Sequence[str]) -> None:
 
     studies, confirmed = run(read_plan(arguments))
     for study in studies:
-        _print_best(study.folder, study.plan.objectives, study.best_trials())
+        _print_best(study.folder, study.plan.objectives, study.best_trials(), study.plan.overrides)
         print(f"report: {study.folder / REPORT}")
     print(*confirmed, sep="\n", end="\n" if confirmed else "")
 
@@ -116,10 +115,15 @@ def best(folder: Path) -> None:
 
     study = journal.load(folder)
     objectives = [Objective(metric, mode) for metric, mode in study.user_attrs["objectives"]]
-    _print_best(folder, objectives, records.front(records.records(study), [objective.mode for objective in objectives]))
+    front = records.front(records.records(study), [objective.mode for objective in objectives])
+    _print_best(folder, objectives, front, study.user_attrs["overrides"])
 
 
-def _print_best(folder: Path, objectives: Sequence[Objective], front: Sequence[Record]) -> None:
+def _print_best(
+    folder: Path, objectives: Sequence[Objective], front: Sequence[Record], overrides: Sequence[str]
+) -> None:
+    from sentattn.sweep.report.artifacts import BEST, train_command
+
     if not front:
         print(f"{folder.name}: no trial is complete yet.")
         return
@@ -127,8 +131,8 @@ def _print_best(folder: Path, objectives: Sequence[Objective], front: Sequence[R
     print(f"{folder.name}, best of {names}:")
     for record in front:
         print(f"  {_line(record)}")
-    if (setting := folder / "best.yaml").is_file():
-        print(f"train it: python -m sentattn.train from={shlex.quote(str(setting))}")
+    if (setting := folder / BEST).is_file():
+        print(f"train it: {train_command(setting, overrides)}")
 
 
 def _line(record: Record) -> str:

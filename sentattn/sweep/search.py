@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import optuna
@@ -28,8 +29,8 @@ from sentattn.sweep.report.artifacts import (
     train_arguments,
     write_best,
     write_confirmed,
-    write_report,
 )
+from sentattn.sweep.report.wandb import log_study
 from sentattn.sweep.spec.config import read_plan
 from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.study import journal
@@ -37,8 +38,8 @@ from sentattn.sweep.study.records import Record, front, records
 from sentattn.sweep.study.study import SweepStudy
 from sentattn.sweep.study.task import TrialTask
 
-PAUSE = 60.0
-"""Seconds between two reports of a study that runs."""
+PAUSE, LOAD = 60.0, 50.0
+"""Seconds between two reports of a study that runs, and between them as a multiple of the time that one takes."""
 
 
 class SearchStudy(optuna.Study):
@@ -201,8 +202,8 @@ def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool) -
 class ReportWriter:
     """Writes the files of a study while it runs: the best setting when it changes, table and report now and then.
 
-    Table and report are written in a thread, and at the end, however the study ended. What cannot be written while the
-    study runs is printed once.
+    Table and report are written in a thread, and at the end, however the study ended; then a study that is over is
+    logged to W&B. What cannot be written while the study runs, or drawn, is printed once.
     """
 
     def __init__(self, study: SweepStudy) -> None:
@@ -212,7 +213,7 @@ class ReportWriter:
         self._due = time.monotonic() + PAUSE
         self._front: set[int] = set()
         self._finished = study.finished()
-        self._printed = False
+        self._printed: set[str] = set()
 
     def __enter__(self) -> ReportWriter:
         return self
@@ -222,7 +223,9 @@ class ReportWriter:
         self._executor.shutdown()
         try:
             self._write_best()
-            write_report(study.plan, study.folder, study.records())
+            self._write_report(study.records())
+            if study.over() and study.is_leader() and study.best_trials():
+                log_study(study.plan, study.folder, study.records())
         except OSError as error:
             files = f"{BEST}, {TRIALS} and {REPORT} cannot be written ({error.strerror or error})"
             message = f"{study.folder}: {files}. Free some space, and the same command writes them."
@@ -238,18 +241,26 @@ class ReportWriter:
             self._attempt(self._write_best)
         if now >= self._due and study.finished() != self._finished and (not self._writing or self._writing.done()):
             self._due, self._finished = now + PAUSE, study.finished()
-            records = study.records()
-            self._writing = self._executor.submit(
-                self._attempt, lambda: write_report(study.plan, study.folder, records)
-            )
+            self._writing = self._executor.submit(self._attempt, partial(self._write_report, study.records()))
 
     def _write_best(self) -> None:
         write_best(self._study.plan, self._study.folder, self._study.best_trials())
+
+    def _write_report(self, records: Sequence[Record]) -> None:
+        from sentattn.sweep.report.page import write_report  # imports plotly
+
+        began = time.monotonic()
+        for line in write_report(self._study.plan, self._study.folder, records):
+            self._print(line)
+        self._due = max(self._due, time.monotonic() + LOAD * (time.monotonic() - began))
 
     def _attempt(self, write: Callable[[], None]) -> None:
         try:
             write()
         except OSError as error:
-            if not self._printed:
-                print(f"{self._study.folder}: the report is written later ({error.strerror or error}).")
-            self._printed = True
+            self._print(f"{self._study.folder}: the report is written later ({error.strerror or error}).")
+
+    def _print(self, line: str) -> None:
+        if line not in self._printed:
+            print(line)
+        self._printed.add(line)

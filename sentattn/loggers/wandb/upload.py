@@ -31,7 +31,7 @@ LOGGER = "sentattn.loggers.wandb_logger"
 """`_target_` of the logger to W&B."""
 ANSWER_SECONDS = 10.0
 MINUTES = 10.0  # for one run
-STUDY = "study.db"  # instead of a run's settings in the folder of a study
+STUDY = "study.journal"  # instead of a run's settings in the folder of a study
 UNSENT = "unsent"  # in W&B's folder of an online run that was not uploaded to its end
 SENT = "sent.json"  # the values that `add_to_summary` has uploaded, next to W&B's folders
 # With these variables an upload would use this program's W&B process, and print nothing.

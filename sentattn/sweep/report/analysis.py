@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -44,28 +44,13 @@ MIN_COMPLETE, MIN_COMPLETE_PER_SETTING = 10, 2
 MANY_FAILED = 0.2
 
 
-class Importances(NamedTuple):
-    """How much each setting matters for an objective: shares of 1 by measure, of which the largest comes first.
-
-    PED-ANOVA measures conditional settings too; fANOVA needs scikit-learn.
-    """
-
-    metric: str
-    shares: Mapping[str, Mapping[str, float]]
-
-    @property
-    def ranking(self) -> list[str]:
-        """The settings, the most important first, by fANOVA where there is one."""
-        return list(self.shares.get(FANOVA) or self.shares[PED_ANOVA])
-
-
 class Findings:
     """The analysis of a study.
 
     Attributes:
         complete: The complete trials.
         front: The best trial; with several objectives the Pareto front, most balanced first.
-        importances: For each objective, None where there are too few trials.
+        importances: For each objective the shares of each setting by measure.
         confirmed: The content of `confirm.json`; None where the best setting is not confirmed.
         cautions: Messages about limits of the results.
         failures: Error messages of sections of the report that failed, by name.
@@ -77,7 +62,7 @@ class Findings:
         self.front = front(records, plan.modes)
         self.failures: dict[str, str] = {}
         self.importances = [
-            self.attempt("Importance", None, importances, records, plan, index) for index in range(len(plan.objectives))
+            self.attempt("Importance", {}, importances, records, plan, index) for index in range(len(plan.objectives))
         ]
         self.confirmed = artifacts.find_confirmed(folder, self.front[0].number) if self.front else None
         self.cautions: list[str] = []
@@ -126,13 +111,19 @@ def as_study(
     return study
 
 
-def importances(records: Sequence[Record], plan: Plan, index: int) -> Importances | None:
-    """Measures how much each setting matters for the objective with this index; None with too few or equal trials."""
+def importances(records: Sequence[Record], plan: Plan, index: int) -> dict[str, dict[str, float]]:
+    """Measures how much each setting matters for the objective with this index.
+
+    PED-ANOVA measures conditional settings too; fANOVA needs scikit-learn.
+
+    Returns:
+        Shares of 1 by measure, of which the largest comes first; empty with too few or equal trials.
+    """
     from optuna import importance
 
     complete = [record for record in records if record.state == "complete" and record.objectives and record.values]
     if len(complete) < MIN_TRIALS or len({record.objectives[index] for record in complete if record.objectives}) == 1:
-        return None
+        return {}
 
     def shares(evaluator: BaseImportanceEvaluator, most: int = len(complete)) -> dict[str, float]:
         study = as_study(complete[:: -(-len(complete) // most)], plan.space, plan.objectives, index)
@@ -142,7 +133,7 @@ def importances(records: Sequence[Record], plan: Plan, index: int) -> Importance
     with suppress(ImportError, RuntimeError):  # RuntimeError: the settings that all trials have do not vary
         if fanova := shares(importance.FanovaImportanceEvaluator(seed=0), MAX_FANOVA_TRIALS):
             measured[FANOVA] = fanova
-    return Importances(plan.objectives[index].metric, measured)
+    return measured
 
 
 def _few_trials(findings: Findings) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.request import OVERRIDES, read_request
 from sentattn.config.schema import BOUNDS, SEEDS
 from sentattn.console import plural
@@ -119,7 +120,7 @@ def write_best(plan: Plan, folder: Path, front: Sequence[Record]) -> None:
             file.unlink()
         files |= {file: record for file, record in pareto.items() if file not in known}
     for file, record in files.items():
-        arguments = train_arguments(plan, record.values)
+        options, settings = _split_options(train_arguments(plan, record.values))
         origin: dict[str, object] = {
             "study": plan.study,
             "trial": record.number,
@@ -127,13 +128,14 @@ def write_best(plan: Plan, folder: Path, front: Sequence[Record]) -> None:
             "date": f"{record.ended:%Y-%m-%d %H:%M}" if record.ended else None,
             "found": dict(record.values),
         }
-        text = f"# Trial {record.number} of the study {plan.study}. Train and test it again: {train_command(file)}\n"
-        if any(argument.startswith("from=") for argument in arguments):
+        command = train_command(file, options)
+        text = f"# Trial {record.number} of the study {plan.study}. Train and test it again: {command}\n"
+        if any(word.startswith("from=") for word in settings):
             # A list of arguments cannot name another base, so the settings are written in full.
             text += "".join(f"# {line}\n" for line in _yaml(origin).splitlines())
-            text += _yaml(read_request(arguments).settings)
+            text += _yaml(read_request([*options, *settings]).settings)
         else:
-            text += _yaml({**origin, OVERRIDES: arguments})
+            text += _yaml({**origin, OVERRIDES: settings})
         write_atomically(file, text)
 
 
@@ -141,9 +143,19 @@ def _yaml(value: Mapping[str, object]) -> str:
     return str(yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, width=1000))
 
 
-def train_command(file: Path) -> str:
-    """Returns the command that trains and tests the setting of a file."""
-    return f"python -m sentattn.train from={shlex.quote(str(file))}"
+def train_command(file: Path, overrides: Sequence[str]) -> str:
+    """Returns the command that trains and tests the setting of a file, with the options among a study's overrides.
+
+    A file cannot hold them, since they allow code to be run.
+    """
+    options, _ = _split_options(overrides)
+    return shlex.join(["python", "-m", "sentattn.train", f"from={file}", *options])
+
+
+def _split_options(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Splits `--config-dir=FOLDER` and `trust=true` from the settings."""
+    options = [word for word in arguments if word.startswith(f"{CONFIG_DIR}=") or word == "trust=true"]
+    return options, [word for word in arguments if word not in options]
 
 
 def train_arguments(plan: Plan, values: Mapping[str, Any]) -> list[str]:
@@ -204,13 +216,3 @@ def describe_confirmed(plan: Plan, confirmed: Mapping[str, Any]) -> str:
         means.append(f"{name} {metrics[name]['mean']:.4f}{interval}")
     seeds = plural(len(confirmed["seeds"]), "seed")
     return "\n  ".join([f"{plan.study}: trial {confirmed['trial']} confirmed with {seeds}:", *means])
-
-
-def write_report(plan: Plan, folder: Path, records: Sequence[Record]) -> None:
-    """Writes table and page of a study."""
-    from sentattn.run import REPORT
-    from sentattn.sweep.report.analysis import Findings
-    from sentattn.sweep.report.page import page
-
-    write_table(folder, records, plan)
-    write_atomically(folder / REPORT, page(Findings(plan, folder, records)))

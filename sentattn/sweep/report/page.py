@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
+from pathlib import Path
 from typing import TypeAlias
 
 import plotly.graph_objects as go
 from optuna import Study
 from optuna.distributions import CategoricalDistribution
-from optuna.visualization import (
-    plot_contour,
-    plot_intermediate_values,
-    plot_optimization_history,
-    plot_pareto_front,
-    plot_slice,
-)
+from optuna.visualization import plot_intermediate_values, plot_optimization_history, plot_pareto_front, plot_slice
 
 from sentattn.config.search_space import Dimension
 from sentattn.config.types import as_typed
 from sentattn.jobs.progress import format_objective, short_names
 from sentattn.rendering.html import draw, layout, plotly_script, render, safe
-from sentattn.sweep.report.analysis import Findings, Importances, as_study
-from sentattn.sweep.report.artifacts import BEST, train_arguments, train_command, trial_table
+from sentattn.run import REPORT, write_atomically
+from sentattn.sweep.report.analysis import Findings, as_study, reason
+from sentattn.sweep.report.artifacts import BEST, train_arguments, train_command, trial_table, write_table
 from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.study.records import Record
 
 MAX_ROWS = 500
 """Trials in the table: the best ones and the last others."""
-MAX_TRIALS, MAX_CURVES, MAX_CONTOUR = 2000, 200, 150
-"""Trials that are drawn; of more the best ones and every n-th other one.
-
-The grid of a contour has a cell for each pair of values, so that its size grows with the square of the trials.
-"""
-MIN_CONTOUR_TRIALS = 10
+MAX_TRIALS, MAX_CURVES = 2000, 200
+"""Trials that are drawn; of more the best ones and every n-th other one."""
 
 Chart: TypeAlias = tuple[str, go.Figure]
 """A figure with its title, plain text that may be empty."""
@@ -76,11 +68,11 @@ class Charts:
             charts.append(("", _styled(plot_pareto_front(study, target_names=names), 380)))
         return charts
 
-    def importances(self, measured: Sequence[Importances | None]) -> list[Chart]:
+    def importances(self, measured: Sequence[Mapping[str, Mapping[str, float]]]) -> list[Chart]:
         """Importances by each measure, for each objective."""
         charts = []
-        for index, measure in enumerate(measured):
-            for name, shares in measure.shares.items() if measure else ():
+        for index, measures in enumerate(measured):
+            for name, shares in measures.items():
                 bars = go.Figure(go.Bar(x=[*shares.values()], y=[*shares], orientation="h"))
                 bars.update_yaxes(autorange="reversed")  # the first is at the top
                 charts.append((f"{self._title(index, ': ')}{name}", _styled(bars, 110 + 30 * len(shares))))
@@ -97,26 +89,14 @@ class Charts:
                 charts.append((f"{self._title(index, ': ')}{key}{unset}", figure))
         return charts
 
-    def contour(self, index: int, ranking: Sequence[str]) -> go.Figure | None:
-        """An objective over the first two settings of a ranking that are numbers; None where that shows nothing.
-
-        Between choices nothing can be interpolated, and with few trials that have both settings little.
-        """
-        numbers = [key for key in ranking if not self._space[key].is_categorical]
-        both = [record for record in self._complete if set(numbers[:2]) <= record.values.keys()]
-        if len(numbers) < 2 or len(both) < MIN_CONTOUR_TRIALS:
-            return None
-        study = self._study(index, self._thinned(MAX_CONTOUR, both))
-        return _styled(plot_contour(study, numbers[:2], target_name=self._metrics[index]), 420)
-
-    def curves(self) -> go.Figure | None:
-        """The objective of each trial after each epoch or repeat; None where no trial has two values."""
+    def curves(self) -> list[Chart]:
+        """The objective of each trial after each epoch or repeat; none where no trial has two values."""
         if len(self._objectives) > 1 or all(len(record.steps) < 2 for record in self._records):
-            return None
+            return []
         records = self._thinned(MAX_CURVES, [record for record in self._records if record.steps])
         step = "repeat" if self._repeats > 1 else "epoch"
         figure = _styled(plot_intermediate_values(self._study(0, records)), 360)
-        return figure.update_layout(xaxis_title=step, yaxis_title=self._metrics[0])
+        return [("", figure.update_layout(xaxis_title=step, yaxis_title=self._metrics[0]))]
 
     def _study(self, index: int, records: Sequence[Record] | None = None) -> Study:
         """The trials as a study with one of the objectives."""
@@ -145,23 +125,36 @@ def _styled(figure: go.Figure, height: int) -> go.Figure:
     return figure.update_layout(layout(height)).update_xaxes(nticks=3, selector={"type": "log"})
 
 
+def write_report(plan: Plan, folder: Path, records: Sequence[Record]) -> list[str]:
+    """Writes `trials.parquet` and `report.html` of a study; returns a line for each part that cannot be drawn.
+
+    Raises:
+        OSError: If they cannot be written.
+    """
+    write_table(folder, records, plan)
+    try:
+        findings = Findings(plan, folder, records)
+        text = page(findings)
+    except Exception as error:  # no page keeps a sweep from its end
+        return [f"{folder / REPORT} is not up to date: {reason(error)}."]
+    write_atomically(folder / REPORT, text)
+    return [f"{folder / REPORT}: {name} is missing: {message}." for name, message in findings.failures.items()]
+
+
 def page(findings: Findings) -> str:
     """Returns `report.html`, a study in one file, with plotly's script in it once."""
     plan, charts = findings.plan, Charts(findings.plan, findings.records, findings.front)
-    measured = [(index, measure) for index, measure in enumerate(findings.importances) if measure]
-    figures: dict[str, Callable[[], Sequence[tuple[str, go.Figure | None]]]] = {
+    figures = {
         "History": charts.history,
         "Pareto front": charts.pareto,
         "Importance": lambda: charts.importances(findings.importances),
         "Slices": charts.slices,
-        "Contour": lambda: [("", charts.contour(index, measure.ranking)) for index, measure in measured],
-        "Learning curves": lambda: [("", charts.curves())],
+        "Learning curves": charts.curves,
     }
 
     def drawn(heading: str) -> list[tuple[str, str]]:
-        shown = [(title, figure) for title, figure in figures[heading]() if figure is not None]
         name = heading.lower().replace(" ", "-")
-        return [(title, draw(figure, f"{name}-{number}")) for number, (title, figure) in enumerate(shown)]
+        return [(title, draw(figure, f"{name}-{n}")) for n, (title, figure) in enumerate(figures[heading]())]
 
     names = short_names(plan.space)
     best, last = {record.number for record in findings.front}, len(findings.records) - MAX_ROWS
@@ -174,7 +167,7 @@ def page(findings: Findings) -> str:
         findings=findings,
         plan=plan,
         states=Counter(record.state for record in findings.records),
-        command=train_command(findings.folder / BEST),
+        command=train_command(findings.folder / BEST, plan.overrides),
         arguments=" ".join(train_arguments(plan, findings.front[0].values)) if findings.front else "",
         charts={heading: findings.attempt(heading, [], drawn, heading) for heading in figures},
         heading=[names.get(name, name) for name in table],

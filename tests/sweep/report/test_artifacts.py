@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,22 +16,20 @@ from fake_records import record, result
 from plans import plan
 
 from sentattn.config.compose import compose
-from sentattn.config.groups import get_path
+from sentattn.config.groups import conf_dir, get_path
 from sentattn.config.request import read_request, read_saved
-from sentattn.run import Run
-from sentattn.sweep.report import artifacts
+from sentattn.run import FORMAT, Run
 from sentattn.sweep.report.artifacts import (
-    confirm,
-    confirm_arguments,
     costs,
     describe_confirmed,
     find_confirmed,
+    train_command,
     write_best,
+    write_confirmed,
     write_table,
 )
 from sentattn.sweep.spec.plan import Objective
 from sentattn.sweep.study.records import front
-from sentattn.training import fit as training
 
 HOPS = {"model.attention.hops": "range(1,31)"}
 WINNER = record(4, 0.9, values={"model.attention.hops": 8})
@@ -73,6 +73,23 @@ def test_settings_based_on_another_run_are_written_in_full(tmp_path: Path) -> No
         ["model=structured", "trainer.max_epochs=2", "optimizer.lr=0.125", "model.attention.hops=9"]
     )
     assert "# trial: 0" in (tmp_path / "best.yaml").read_text()
+
+
+def test_options_that_allow_code_to_run_are_in_the_command_and_not_in_the_file(tmp_path: Path) -> None:
+    choices = tmp_path / "my choices" / "model" / "attention"
+    choices.mkdir(parents=True)
+    (choices / "mine.yaml").write_text((conf_dir() / "model" / "attention" / "structured.yaml").read_text())
+    options = [f"--config-dir={tmp_path / 'my choices'}", "trust=true"]
+    own = ["model/attention=mine", "callbacks.stop._target_=pytorch_lightning.callbacks.EarlyStopping"]
+    write_best(plan(HOPS, overrides=(*options, *own)), tmp_path, [record(0, 0.5, values={"model.attention.hops": 9})])
+    file = tmp_path / "best.yaml"
+    assert not {*options} & {*yaml.safe_load(file.read_text())["overrides"]}
+    command = train_command(file, (*options, *own))
+    assert command in file.read_text().splitlines()[0]
+    words = shlex.split(command)
+    assert words == ["python", "-m", "sentattn.train", f"from={file}", *options]
+    settings = read_request(words[3:]).settings
+    assert (settings["model"]["attention"]["hops"], settings["test"]) == (9, True)
 
 
 def test_nothing_but_an_empty_table_is_written_before_a_trial_is_complete(tmp_path: Path) -> None:
@@ -152,44 +169,31 @@ def test_a_full_disk_leaves_the_last_table(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == [file]
 
 
-class Trained:
-    """Runs with fixed metrics, without a training."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.values = [0.80, 0.84, 0.82]
-        self.asked: list[Sequence[str]] = []
-
-    def __call__(self, words: Sequence[str]) -> Iterator[Run]:
-        self.asked.append(words)
-        for seed, value in enumerate(self.values, start=1):
-            path = self.folder / f"run-{seed}"
-            path.mkdir(exist_ok=True)
-            (path / "config.yaml").write_text(yaml.safe_dump({"seed": seed}))
-            metrics = {"train/loss": 1.0, "val/accuracy": value, "test/accuracy": value - 0.01}
-            (path / "result.json").write_text(json.dumps({"format": 1, "metrics": metrics}))
-            yield Run(path)
+def confirmed(folder: Path, values: Sequence[float]) -> dict[str, Any]:
+    """What is written about the best trial and runs of its setting that have reached these values."""
+    runs = []
+    for seed, value in enumerate(values, start=1):
+        path = folder / f"run-{seed}"
+        path.mkdir()
+        (path / "config.yaml").write_text(yaml.safe_dump({"seed": seed}))
+        metrics = {"train/loss": 1.0, "val/accuracy": value, "test/accuracy": value - 0.01}
+        (path / "result.json").write_text(json.dumps({"format": FORMAT, "metrics": metrics}))
+        runs.append(Run(path))
+    write_confirmed(plan(HOPS), folder, WINNER, runs)
+    found = find_confirmed(folder, 4)
+    assert found
+    return found
 
 
-@pytest.fixture
-def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trained:
-    runs = Trained(tmp_path)
-    monkeypatch.setattr(artifacts, "read_request", lambda words: words)
-    monkeypatch.setattr(training, "fit_seeds", runs)
-    return runs
-
-
-def test_mean_and_interval_by_student(tmp_path: Path, trained: Trained) -> None:
+def test_mean_and_interval_by_student(tmp_path: Path) -> None:
     """Mean 0.82, standard deviation 0.02, t(0.975, 2) = 4.302653: the half width is 4.302653 * 0.02 / sqrt(3)."""
-    one = plan(HOPS, confirm=3)
-    found = confirm(one, tmp_path, WINNER)
-    assert found == json.loads((tmp_path / "confirm.json").read_text()) == find_confirmed(tmp_path, 4)
+    found = confirmed(tmp_path, [0.80, 0.84, 0.82])
     assert (found["trial"], found["seeds"]) == (4, [1, 2, 3])
     assert set(found["metrics"]) == {"val/accuracy", "test/accuracy"}
     metric = found["metrics"]["test/accuracy"]
     assert metric["mean"] == pytest.approx(0.81)
     assert metric["interval"] == pytest.approx([0.81 - 0.0496828, 0.81 + 0.0496828])
-    line = describe_confirmed(one, found)
+    line = describe_confirmed(plan(HOPS), found)
     assert line.startswith("mine: trial 4 ")
     assert max(map(len, line.splitlines())) < 60, "it fits a terminal"
     assert re.findall(r"(\S+) (\d\.\d+) \((\S+) to (\S+)\)", line) == [
@@ -198,43 +202,23 @@ def test_mean_and_interval_by_student(tmp_path: Path, trained: Trained) -> None:
     ]
 
 
-def test_a_confirmed_trial_is_not_trained_again_but_another_best_one_is(tmp_path: Path, trained: Trained) -> None:
-    one = plan(HOPS, confirm=3)
-    for winner in (WINNER, WINNER, record(5, 0.95, values={"model.attention.hops": 9})):
-        confirm(one, tmp_path, winner)
-    assert len(trained.asked) == 2
-    assert confirm(plan(HOPS, confirm=2), tmp_path, WINNER)["trial"] == 4
-    assert len(trained.asked) == 3
-
-
-def test_the_runs_have_the_found_settings_new_seeds_and_the_test_set(tmp_path: Path) -> None:
-    one = plan(HOPS, confirm=5, seed=7, repeats=2, output_dir=str(tmp_path / "out"))
-    write_best(one, tmp_path, [WINNER])
-    request = read_request(confirm_arguments(one, tmp_path))
-    assert [settings["seed"] for settings in request.runs()] == [9, 10, 11, 12, 13]  # 7 and 8 were the trials' own
-    settings = request.settings
-    assert (settings["model"]["attention"]["hops"], settings["test"]) == (8, True)
-    assert (settings["group"], settings["output_dir"], request.resume) == (None, str(tmp_path / "out"), "auto")
-
-
-def test_several_gpus_are_used(tmp_path: Path) -> None:
-    words = confirm_arguments(plan(HOPS, confirm=2, gpus_per_trial=2, seed=41), tmp_path)
-    assert {"seed=42", "seeds=2", "trainer.devices=2", "trainer.strategy=ddp"} <= set(words)
+def test_what_is_confirmed_is_about_a_trial_and_a_number_of_seeds(tmp_path: Path) -> None:
+    confirmed(tmp_path, [0.80, 0.84, 0.82])
+    assert find_confirmed(tmp_path, 4, 3)
+    assert find_confirmed(tmp_path, 4, 2) is None
+    assert find_confirmed(tmp_path, 5, 3) is None
 
 
 @pytest.mark.parametrize("values", [[0.5], [0.98, 0.99], [0.9, 0.9, 0.9]])
-def test_few_or_equal_seeds_have_no_interval(tmp_path: Path, trained: Trained, values: list[float]) -> None:
-    trained.values = values
-    one = plan(HOPS, confirm=len(values))
-    found = confirm(one, tmp_path, WINNER)
+def test_few_or_equal_seeds_have_no_interval(tmp_path: Path, values: list[float]) -> None:
+    found = confirmed(tmp_path, values)
     mean = pytest.approx(sum(values) / len(values))
     assert found["metrics"]["val/accuracy"] == {"mean": mean, "interval": None, "values": values}
-    assert "(" not in describe_confirmed(one, found)
+    assert "(" not in describe_confirmed(plan(HOPS), found)
 
 
-def test_an_interval_lies_within_the_bounds_of_its_metric(tmp_path: Path, trained: Trained) -> None:
-    trained.values = [0.9, 1.0, 1.0]
-    low, high = confirm(plan(HOPS, confirm=3), tmp_path, WINNER)["metrics"]["val/accuracy"]["interval"]
+def test_an_interval_lies_within_the_bounds_of_its_metric(tmp_path: Path) -> None:
+    low, high = confirmed(tmp_path, [0.9, 1.0, 1.0])["metrics"]["val/accuracy"]["interval"]
     assert 0 < low < 0.9667
     assert high == 1
 

@@ -14,7 +14,6 @@ from fake_records import record
 from plans import SPACE, plan
 
 from sentattn.sweep.report import page
-from sentattn.sweep.report.analysis import Importances
 from sentattn.sweep.report.page import Charts
 from sentattn.sweep.spec.plan import Objective
 from sentattn.sweep.study.records import Record, front
@@ -45,18 +44,13 @@ def charts(found: list[Record], **changed: Any) -> Charts:
 
 def shown(drawn: Charts) -> dict[str, list[Any]]:
     """All figures by their function, without measured importances."""
-    ranking = ["loss.penalty", "model.attention.hops"]
-    several = {name: [figure for _, figure in getattr(drawn, name)()] for name in ("history", "slices")}
-    return several | {
-        "curves": [drawn.curves()],
-        "contour": [drawn.contour(0, ranking)],
-    }
+    return {name: [figure for _, figure in getattr(drawn, name)()] for name in ("history", "slices", "curves")}
 
 
 def test_all_figures_share_the_look_of_our_pages() -> None:
     figures_of = shown(charts(trials()))
     assert {name: len(found) for name, found in figures_of.items()} == {
-        "history": 1, "slices": len(SPACE), "curves": 1, "contour": 1
+        "history": 1, "slices": len(SPACE), "curves": 1
     }  # fmt: skip
     for figure in [figure for found in figures_of.values() for figure in found]:
         assert figure.layout.template == go.layout.Template(pio.templates["plotly_white"])
@@ -88,21 +82,6 @@ def test_a_setting_of_one_trial_has_no_slice() -> None:
     assert [title for title, _ in charts(found).slices()] == ["model.attention.hops"]
 
 
-def test_a_contour_is_over_the_first_two_numeric_settings_of_a_ranking() -> None:
-    drawn = charts(trials())
-    contour = drawn.contour(0, ["model/pooling", "loss.penalty", "model.attention.hops", "model.pooling.p"])
-    assert contour is not None
-    axes = {axis.title.text for axis in (contour.layout.xaxis, contour.layout.yaxis)}
-    assert axes == {"loss.penalty", "model.attention.hops"}
-    assert drawn.contour(0, ["model/pooling", "loss.penalty"]) is None
-
-
-def test_a_contour_needs_ten_trials_with_both_settings() -> None:
-    keys = ["model.attention.hops", "model.pooling.p"]
-    assert charts(trials()).contour(0, keys) is None  # only eight have both
-    assert charts(trials(40)).contour(0, keys) is not None
-
-
 def test_a_choice_called_none_is_told_apart_from_a_setting_that_was_not_set() -> None:
     prune = {"model/pooling": ("prune",)}
     space = {"model/pooling": "choice(prune,mean)", "tags": ("choice(None,x)", prune)}
@@ -115,12 +94,12 @@ def test_a_choice_called_none_is_told_apart_from_a_setting_that_was_not_set() ->
 
 def test_both_measures_of_importance_are_bars() -> None:
     shares = {"PED-ANOVA": {"loss.penalty": 0.75, "model.attention.hops": 0.25}, "fANOVA": {"loss.penalty": 1.0}}
-    drawn = charts(trials()).importances([Importances("val/accuracy", shares)])
+    drawn = charts(trials()).importances([shares])
     assert [title for title, _ in drawn] == ["PED-ANOVA", "fANOVA"]
     [bars] = drawn[0][1].data
     assert dict(zip(bars.y, bars.x, strict=True)) == shares["PED-ANOVA"]
     assert drawn[0][1].layout.yaxis.autorange == "reversed", "the largest is at the top"
-    assert charts(trials()).importances([None]) == []
+    assert charts(trials()).importances([{}]) == []
 
 
 def test_hostile_text_is_no_markup_in_any_figure() -> None:
@@ -146,23 +125,21 @@ def test_several_objectives_have_a_front_and_charts_each() -> None:
     )
     assert [title for title, _ in drawn.history()] == ["val/accuracy", "latency_ms.one"]
     assert len(drawn.slices()) == 2 * len(SPACE)
-    assert drawn.curves() is None
+    assert drawn.curves() == []
 
 
 def test_curves_have_a_line_for_each_trial_with_steps() -> None:
     found = [*trials(6), record(6, None, state="pruned", steps={1: 0.2, 2: float("inf")}), record(7, None)]
-    figure = charts(found).curves()
-    assert figure is not None
+    [(_, figure)] = charts(found).curves()
     assert [list(trace.x) for trace in figure.data] == [[1, 2]] * 6 + [[1]]
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("epoch", "val/accuracy")
-    assert charts([record(0, 0.5, steps={1: 0.5})]).curves() is None
+    assert charts([record(0, 0.5, steps={1: 0.5})]).curves() == []
 
 
 def test_a_study_without_trials_or_values_has_no_figures() -> None:
     for found in ([], [record(0), record(1)]):
         drawn = charts(found)
-        assert [*drawn.history(), *drawn.slices(), *drawn.pareto()] == []
-        assert drawn.curves() is None
+        assert [*drawn.history(), *drawn.slices(), *drawn.pareto(), *drawn.curves()] == []
 
 
 def test_of_too_many_trials_the_best_and_an_even_share_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,6 @@ def test_a_browser_draws_every_figure_without_an_error(tmp_path: Path) -> None:
 
 def test_nothing_heavy_is_imported_before_a_report_is_written() -> None:
     heavy = ("torch", "pytorch_lightning", "wandb", "plotly", "scipy", "sklearn", "pyarrow", "optuna.visualization")
-    code = f"import sys, sentattn.sweep.report.wandb; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, sentattn.sweep.search; print([name for name in {heavy} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert found.stdout.strip() == "[]"

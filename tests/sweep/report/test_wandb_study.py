@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import wandb_reader
-from fake_records import record
-from test_callback import ended
-from tiny import tiny
+from fake_records import BEGAN, record
+from plans import plan
 from wandb_server import serving
 
 from sentattn.config.compose import compose
-from sentattn.sweep.report.analysis import Findings
-from sentattn.sweep.report.callback import ReportCallback
-from sentattn.sweep.report.wandb import StudyLogger, rows
-from sentattn.sweep.spec.plan import Objective
+from sentattn.sweep.report.page import write_report
+from sentattn.sweep.report.wandb import log_study
+from sentattn.sweep.spec.plan import Objective, Plan
 from sentattn.sweep.study.records import Record
-from sentattn.sweep.study.study import SweepStudy
 
 OFFLINE = ["logger=wandb", "logger.mode=offline", "logger.project=mine"]
 VALUES = {"model.attention.hops": 3, "model/pooling": "mean"}
@@ -35,123 +32,80 @@ def trials(count: int) -> list[Any]:
     ]
 
 
-def plan_of(**changed: Any) -> Any:
-    import plans
-
-    return plans.plan({"model.attention.hops": "range(1,31)"}, study="big", **changed)
+def plan_of(**changed: Any) -> Plan:
+    return plan({"model.attention.hops": "range(1,31)"}, study="big", **({"overrides": tuple(OFFLINE)} | changed))
 
 
-def log(folder: Path, plan: Any, records: list[Record], *settings: str) -> None:
-    """Logs trials as a run of a study, and closes it."""
-    study: Any = SimpleNamespace(plan=plan, folder=folder)
-    logger = StudyLogger(study, compose([*OFFLINE, *settings]), records, resumed=False)
-    logger.log(Findings(plan, folder, records))
-    logger.finish()
+def log(folder: Path, plan: Plan, found: Sequence[Record]) -> None:
+    """Writes the report of a study that has ended, and logs it."""
+    write_report(plan, folder, found)
+    log_study(plan, folder, found)
 
 
-def test_a_row_a_trial_with_the_best_so_far(tmp_path: Path) -> None:
-    log(tmp_path, plan_of(), [*trials(3), record(3, None)], "tags=[night]")
-    logged = wandb_reader.read(tmp_path)
-    run = logged["run"]
-    assert (run.display_name, run.run_group, run.job_type, run.project) == ("big", "big", "study", "mine")
-    assert run.run_id == "big-260304050607"
-    assert "night" in run.tags
-    history = logged["history"][:4]
-    assert [row["trials"] for row in history] == [1, 2, 3, 4]
-    assert [row.get("reached/val/accuracy") for row in history] == pytest.approx([0.5, 0.6, 0.7, None])
-    assert [row["best/val/accuracy"] for row in history] == pytest.approx([0.5, 0.6, 0.7, 0.7])
-    assert [row["state"] for row in history] == ["complete"] * 3 + ["failed"]
-    assert logged["config"]["space"] == {"model.attention.hops": "range(1,31)"}
-    assert (logged["summary"]["best_trial"], logged["exit_code"]) == (2, 0)
-    [path] = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    metrics = [one.metric for one in wandb_reader.records(path) if one.WhichOneof("record_type") == "metric"]
-    axes = {metric.glob_name: metric.step_metric for metric in metrics if metric.glob_name}
-    assert axes == {"best/*": "trials", "reached/*": "trials"}
-
-
-def test_trials_are_logged_once_and_not_those_that_the_server_has(tmp_path: Path) -> None:
-    logged: list[dict[str, Any]] = []
-    run: Any = SimpleNamespace(summary={"trials": 2}, log=logged.append)
-    study: Any = SimpleNamespace(plan=plan_of(), folder=tmp_path)
-    logger = StudyLogger(study, compose([*OFFLINE, "logger.mode=offline"]), trials(1), resumed=True)
-    logger._guard = SimpleNamespace(attempt=lambda action, _: action(SimpleNamespace(experiment=run)))  # type: ignore[assignment]
-    for count in (3, 4, 4):
-        logger.log(Findings(plan_of(), tmp_path, [*trials(count), record(9, None, state="running", ended=None)]))
-    found = [row for row in logged if "trial" in row]
-    assert [(row["trials"], row["trial"]) for row in found] == [(3, 2), (4, 3)]
-    assert found[0]["best/val/accuracy"] == pytest.approx(0.7)
-
-
-def test_importances_contour_and_table_are_logged(tmp_path: Path) -> None:
-    import plans
-
-    plan = plans.plan({"model.attention.hops": "range(1,31)", "optimizer.lr": "interval(1e-3,1)"}, study="big")
-    records = [
+def test_a_study_is_one_run_with_table_importances_and_report(tmp_path: Path) -> None:
+    one = plan(
+        {"model.attention.hops": "range(1,31)", "optimizer.lr": "interval(1e-3,1)"},
+        study="big",
+        overrides=(*OFFLINE, "tags=[night]"),
+    )
+    found = [
         record(n, 0.5 + n / 100, values={"model.attention.hops": 1 + n, "optimizer.lr": 0.1 + 0.05 * n})
         for n in range(12)
     ]
-    log(tmp_path, plan, records)
-    row = wandb_reader.read(tmp_path)["history"][12]
-    assert (row["trials"], row["table.nrows"]) == (12, 12)
+    log(tmp_path, one, [*found, record(12, None)])
+    logged = wandb_reader.read(tmp_path)
+    run, summary = logged["run"], logged["summary"]
+    assert (run.display_name, run.run_group, run.job_type, run.project) == ("big", "big", "study", "mine")
+    assert run.run_id == "big-260304050607"
+    assert "night" in run.tags
+    assert logged["config"]["space"]["model.attention.hops"] == "range(1,31)"
+    assert (summary["best_trial"], summary["best/model.attention.hops"]) == (11, 12)
+    assert summary["best/val/accuracy"] == pytest.approx(0.61)
+    assert (summary["trials/complete"], summary["trials/failed"], logged["exit_code"]) == (12, 1, 0)
+    [row] = logged["history"]
+    assert row["table.nrows"] == 13
     assert wandb_reader.table(tmp_path, row, "table")[2][:5] == [2, "complete", 3, pytest.approx(0.2), 0.52]
     assert row["importance/PED-ANOVA/val/accuracy_table.nrows"] == 2
     assert row["importance/fANOVA/val/accuracy_table.nrows"] == 2
-    [contour] = tmp_path.glob(f"wandb/offline-run-*/files/{row['contour/val/accuracy.path']}")
-    assert "optimizer.lr" in contour.read_text()
+    [report] = tmp_path.glob(f"wandb/offline-run-*/files/{row['report.path']}")
+    assert "Best setting: trial 11" in report.read_text()
 
 
-def test_of_several_objectives_each_is_logged() -> None:
+def test_of_several_objectives_each_is_logged(tmp_path: Path) -> None:
     two = (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
-    [row] = rows(plan_of(objectives=two), [record(0, (0.5, 3.0))])
-    assert (row["reached/val/accuracy"], row["reached/latency_ms.one"]) == (0.5, 3.0)
-    assert not any(name.startswith("best/") for name in row)
+    log(tmp_path, plan_of(objectives=two), [record(0, (0.5, 3.0), values={"model.attention.hops": 3})])
+    summary = wandb_reader.read(tmp_path)["summary"]
+    assert (summary["best/val/accuracy"], summary["best/latency_ms.one"]) == (0.5, 3.0)
 
 
-def run_a_study(folder: Path, *logger: str, values: Sequence[float] = (0.5, 0.75)) -> None:
-    plan = plan_of(overrides=tuple(tiny(*logger)), sampler={"name": "random"})
-    with ExitStack() as stack:
-        study = stack.enter_context(SweepStudy.open(plan, folder))
-        report = stack.enter_context(ReportCallback(study))
-        for value in values:
-            report.ended(*ended(study, value))
-
-
-def test_a_study_is_logged_where_its_trials_are_logged(tmp_path: Path) -> None:
-    run_a_study(tmp_path, *OFFLINE)
-    assert (tmp_path / "report.html").is_file()
-    logged = wandb_reader.read(tmp_path)
-    assert [row["best/val/accuracy"] for row in logged["history"] if "best/val/accuracy" in row][-1] == 0.75
-    assert logged["history"][-2]["table.nrows"] == 2
-    [report] = tmp_path.glob(f"wandb/offline-run-*/files/{logged['history'][-1]['report.path']}")
-    assert "Best setting: trial 1" in report.read_text()
-    assert (logged["summary"]["best_trial"], logged["summary"]["trials/complete"]) == (1, 2)
-    assert "best/model.attention.hops" in logged["summary"]
-
-
-def test_a_study_that_is_continued_offline_logs_all_trials_under_its_id(tmp_path: Path) -> None:
-    run_a_study(tmp_path, *OFFLINE)
+def test_a_study_that_is_continued_keeps_its_run_and_nothing_is_logged_twice(tmp_path: Path) -> None:
+    one, found = plan_of(), trials(2)
+    for _ in range(2):
+        log(tmp_path, one, found)
+        [folder] = tmp_path.glob("wandb/offline-run-*")
     first = wandb_reader.read(tmp_path)["run"].run_id
-    run_a_study(tmp_path, *OFFLINE, values=[0.25])
+    os.utime(folder, (0, BEGAN.timestamp()))  # before the last trial ended
+    log(tmp_path, one, [*found, record(2, 0.9, values={"model.attention.hops": 5})])
     logged = wandb_reader.read(tmp_path)
-    assert logged["run"].run_id == first
-    assert [row["trials"] for row in logged["history"] if "trial" in row] == [1, 2, 3]
+    assert (logged["run"].run_id, logged["summary"]["best_trial"]) == (first, 2)
 
 
 def test_a_study_whose_trials_are_not_logged_is_not_logged(tmp_path: Path) -> None:
-    run_a_study(tmp_path, "logger=none")
-    assert (tmp_path / "report.html").is_file()
+    log(tmp_path, plan_of(overrides=("logger=none",)), trials(2))
     assert not (tmp_path / "wandb").exists()
 
 
-@pytest.mark.parametrize("place", ["wandb.init", "sentattn.sweep.report.wandb.media"])
-def test_an_error_in_the_thread_costs_a_line_and_no_trial(
+@pytest.mark.parametrize(
+    "place", ["wandb.init", "sentattn.sweep.report.wandb.media", "sentattn.sweep.report.wandb._log"]
+)
+def test_an_error_costs_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("no room")
 
     monkeypatch.setattr(place, fail)
-    run_a_study(tmp_path, *OFFLINE)
+    log(tmp_path, plan_of(), trials(2))
     [line] = [line for line in capsys.readouterr().out.splitlines() if "no room" in line]
     assert line.startswith("W&B: ")
     assert (tmp_path / "report.html").is_file()
@@ -189,7 +143,7 @@ def test_a_trial_shows_its_values_group_and_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_sweep_online_makes_the_workspace_of_its_study_and_compare_replaces_it(
+def test_a_sweep_is_logged_online_and_compare_makes_its_workspace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("WANDB_MODE", raising=False)
@@ -199,6 +153,6 @@ def test_a_sweep_online_makes_the_workspace_of_its_study_and_compare_replaces_it
         for command in (["sentattn.sweep", *small], ["sentattn.compare", "outputs/sweeps/mine", "to=wandb"]):
             done = subprocess.run([sys.executable, "-m", *command], cwd=tmp_path, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
-            assert "workspace" in done.stdout
-            assert [view["displayName"] for view in server.views.values()] == ["study mine"] * 2
+        assert "workspace" in done.stdout
+        assert [view["displayName"] for view in server.views.values()] == ["study mine"] * 2
     assert len([name for name in server.runs if name.startswith("mine-")]) == 4  # the study and its trials
