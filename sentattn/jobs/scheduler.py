@@ -124,7 +124,7 @@ def run(
     pool: Pool,
     progress: JobProgress,
     tick: Callable[[], None] = lambda: None,
-) -> None:
+) -> bool:
     """Runs jobs until there are none, those of the source with the fewest first.
 
     Args:
@@ -133,6 +133,9 @@ def run(
         pool: What starts their processes.
         progress: What shows them.
         tick: Is called after jobs have ended, and at least once a second.
+
+    Returns:
+        Whether a signal has come; the jobs have met the budget nevertheless.
 
     Raises:
         Interruption: If a signal ended it. Ctrl-C once lets jobs finish, or stops after a step what can be resumed;
@@ -176,6 +179,7 @@ def run(
     if stop.received and not (all(source.over() for source in sources) and not running):
         again = f"{plural(len(running), 'trial')} will be run again; " if running else ""
         raise Interruption(stop.received, f"{again}the same command resumes.")
+    return stop.received is not None
 
 
 def _fill(

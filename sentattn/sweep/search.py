@@ -14,6 +14,7 @@ import optuna
 from sentattn.config.arguments import as_arguments
 from sentattn.config.request import read_request
 from sentattn.config.search_space import first_point
+from sentattn.console import plural
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.grid.cells import Cell
 from sentattn.grid.grid import Grid, prepare_data
@@ -113,10 +114,10 @@ def run(plan: Plan) -> tuple[list[SweepStudy], list[str]]:
                 writer.tick()
 
         with JobProgress(studies, len(slots)) as progress:
-            scheduler.run(studies, slots, pool, progress, tick)
+            is_stopped = scheduler.run(studies, slots, pool, progress, tick)
         for study in studies:
             study.require_success()
-        return studies, _confirm(studies, slots, pool)
+        return studies, [] if is_stopped else _confirm(studies, slots, pool)
 
 
 def run_trial(task: TrialTask, threads: int, devices: int) -> None:
@@ -183,7 +184,9 @@ def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool) -
                 settings = read_request([*plan.arguments(best[0].values), "test=true", *seeds]).runs()
                 cells = [Cell(f"{plan.study}, seed={each.seed}", {"seed": each.seed}, [], each) for each in settings]
                 grids[number] = Grid(cells, plan.study)
-                print(f"{plan.study}: training trial {best[0].number} with {plan.confirm} seeds, and testing it.")
+                print(
+                    f"{plan.study}: training trial {best[0].number} with {plural(plan.confirm, 'seed')}, and testing it."
+                )
     if any(grid.waiting() for grid in grids.values()):
         sources = list(grids.values())
         with JobProgress(sources, len(slots)) as progress:

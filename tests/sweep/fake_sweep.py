@@ -17,13 +17,9 @@ from optuna.distributions import FloatDistribution
 
 from sentattn.config import command_line
 from sentattn.config.search_space import Dimension
-<<<<<<< HEAD
-from sentattn.sweep.execution.scheduler import Scheduler
-=======
 from sentattn.jobs import pool, scheduler
 from sentattn.jobs.progress import JobProgress
 from sentattn.jobs.slots import Slot
->>>>>>> jobs
 from sentattn.sweep.spec.plan import Objective, Plan
 from sentattn.sweep.study.study import SweepStudy
 from sentattn.sweep.study.task import TrialReport, TrialTask
