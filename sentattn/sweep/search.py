@@ -14,7 +14,6 @@ import optuna
 from sentattn.config.arguments import as_arguments
 from sentattn.config.request import read_request
 from sentattn.config.search_space import first_point
-from sentattn.console import plural
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.grid.cells import Cell
 from sentattn.grid.grid import Grid, prepare_data
@@ -184,9 +183,7 @@ def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool) -
                 settings = read_request([*plan.arguments(best[0].values), "test=true", *seeds]).runs()
                 cells = [Cell(f"{plan.study}, seed={each.seed}", {"seed": each.seed}, [], each) for each in settings]
                 grids[number] = Grid(cells, plan.study)
-                print(
-                    f"{plan.study}: training trial {best[0].number} with {plural(plan.confirm, 'seed')}, and testing it."
-                )
+                print(f"{plan.study}: trial {best[0].number} is trained with other seeds (confirm={plan.confirm}) and tested.")
     if any(grid.waiting() for grid in grids.values()):
         sources = list(grids.values())
         with JobProgress(sources, len(slots)) as progress:
