@@ -183,7 +183,7 @@ def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool) -
                 settings = read_request([*plan.arguments(best[0].values), "test=true", *seeds]).runs()
                 cells = [Cell(f"{plan.study}, seed={each.seed}", {"seed": each.seed}, [], each) for each in settings]
                 grids[number] = Grid(cells, plan.study)
-                print(f"{plan.study}: trial {best[0].number} is trained with other seeds (confirm={plan.confirm}) and tested.")
+                print(f"{plan.study}: trial {best[0].number} is tested with {plan.confirm} other seeds.")
     if any(grid.waiting() for grid in grids.values()):
         sources = list(grids.values())
         with JobProgress(sources, len(slots)) as progress:
