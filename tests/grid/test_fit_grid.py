@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -58,24 +55,36 @@ def test_bad_input(words: str | list[str], fault: tuple[str, str]) -> None:
     assert refused(lambda: sentattn.fit_grid(words)) == [fault]
 
 
-@pytest.mark.slow
-def test_in_a_script_without_a_guard_that_has_a_server_of_its_own_and_changes_its_folder(tmp_path: Path) -> None:
-    program = f"""
-import multiprocessing, os, sentattn
-process = multiprocessing.get_context("forkserver").Process(target=print)
-if multiprocessing.current_process().name == "MainProcess":  # the user's own process needs one
-    process.start()
-    process.join()
-    words = {tiny("threads=1")}
-    sentattn.fit_grid([*words, "seed=1"])
-    os.mkdir("other")
-    os.chdir("other")
-    [run] = sentattn.fit_grid(words)
-    assert run.metrics["val/accuracy"]
+OWN_MEAN = """
+from sentattn.models.attention.base import Attended, Attention
+
+class OwnMean(Attention):
+    def __init__(self, *, dim: int) -> None:
+        super().__init__()
+        self.out_dim, self.hops = dim, 1
+        print("VERSION")
+
+    def forward(self, states_BLD, mask_BL):
+        weights_BHL = (mask_BL / mask_BL.sum(1, keepdim=True)).unsqueeze(1).to(states_BLD.dtype)
+        return Attended(weights_BHL @ states_BLD, weights_BHL)
 """
-    (tmp_path / "script.py").write_text(program)
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=environment, check=True, timeout=600)
-    assert len([*tmp_path.glob("outputs/demo/*/*/result.json")]) == 1
-    assert len([*tmp_path.glob("other/outputs/demo/*/*/result.json")]) == 1
+
+
+@pytest.mark.slow
+def test_a_class_of_ones_own_that_was_edited_trains_its_new_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "own"
+    (folder / "model" / "attention").mkdir(parents=True)
+    (folder / "model" / "attention" / "mine.yaml").write_text("_target_: edited_mean.OwnMean\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    setting = [word for word in tiny("threads=1", "model/attention=mine") if not word.startswith("model.attention.")]
+    logs = []
+    for version in ("of the first", "of the second edition"):
+        (tmp_path / "edited_mean.py").write_text(OWN_MEAN.replace("VERSION", version))
+        [run] = sentattn.fit_grid([f"--config-dir={folder}", *setting, f"seed={len(logs)}"])
+        logs.append((run.path / "log.txt").read_text())
+    assert "of the first\n" in logs[0]
+    assert "of the second edition\n" in logs[1]
+    assert "of the first\n" not in logs[1]

@@ -1,37 +1,31 @@
-"""A grid: what is trained, skipped, resumed and missing, with trials that are real processes but do not train."""
+"""A grid: what is trained, skipped, resumed and missing, with runs that do not train."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from fake_study import Noted, engine, slots
-from plans import plan
-from processes import gone, when
 
 from sentattn import build, run
 from sentattn.config.compose import compose
-from sentattn.errors import Interruption
 from sentattn.grid.grid import Cell, Grid
-from sentattn.sweep.execution.interfaces import TrialOutcome
-from sentattn.sweep.execution.scheduler import Scheduler
+from sentattn.jobs.pool import LOST, REFUSED, TRY_AGAIN
+from sentattn.jobs.scheduler import Job
+from sentattn.training import resume
 
 
-def cell(folder: Path, seed: int, *arguments: str) -> Cell:
-    """A training of the demo; its arguments are those of a fake trial."""
-    settings = compose([f"output_dir={folder}", f"seed={seed}"])
-    return Cell(f"seed={seed}", {"seed": seed}, list(arguments), settings)
+def cell(folder: Path, seed: int) -> Cell:
+    return Cell(f"seed={seed}", {"seed": seed}, [], compose([f"output_dir={folder}", f"seed={seed}"]))
 
 
-def grid(folder: Path, *arguments: list[str], retries: int = 1) -> Grid:
-    """A grid of seeds."""
-    cells = [cell(folder, seed, *words) for seed, words in enumerate(arguments)]
-    return Grid(cells, plan(study="grid", retries=retries))
+def grid(folder: Path, seeds: int) -> Grid:
+    return Grid([cell(folder, seed) for seed in range(seeds)])
 
 
 def make_run(folder: Path, seed: int, name: str, *, status: str = "", checkpoint: bool = True) -> Path:
@@ -46,19 +40,30 @@ def make_run(folder: Path, seed: int, name: str, *, status: str = "", checkpoint
     return path
 
 
-def train(one: Grid, folder: Path, *, count: int = 2) -> Noted:
-    noted = Noted()
-    Scheduler([one], slots(count), engine(folder), [noted]).run()
-    return noted
+def ask(one: Grid) -> Job:
+    job = one.next()
+    assert job
+    return job
+
+
+def end(one: Grid, job: Job, code: int = 0) -> str:
+    """Ends a training as its process and the scheduler do."""
+    if code == 0:
+        run.Run(job.folder).write_result({"status": "finished", "seed": job.number, "metrics": {"val/accuracy": 0.5}})
+    elif code > 0:
+        job.log.write_text("it begins\nit ended badly.\n")
+    return one.has_ended(job, code, "")
 
 
 def test_each_cell_is_an_ordinary_run_directory(tmp_path: Path) -> None:
-    one = grid(tmp_path, ["x=1"], ["x=2"], ["x=3"])
-    noted = train(one, tmp_path)
-    assert noted.most == 2
-    assert sorted(one.runs) == [0, 1, 2]
-    assert {path.parent for path in one.runs.values()} == {tmp_path / "demo" / "structured"}
-    assert all((path / "log.txt").read_text() == "acting \n" for path in one.runs.values())
+    one = grid(tmp_path, 3)
+    jobs = [ask(one) for _ in range(3)]
+    assert one.next() is None
+    assert [end(one, job) for job in jobs] == ["val/accuracy 0.5000"] * 3
+    assert one.runs == {job.number: job.folder for job in jobs}
+    assert {job.folder.parent for job in jobs} == {tmp_path / "demo" / "structured"}
+    assert all((job.folder / "config.yaml").is_file() for job in jobs)
+    assert "3 of 3" in one.over()
 
 
 def test_finished_runs_are_skipped_and_interrupted_ones_resumed_first(tmp_path: Path) -> None:
@@ -66,21 +71,19 @@ def test_finished_runs_are_skipped_and_interrupted_ones_resumed_first(tmp_path: 
     failed = make_run(tmp_path, 1, "20260101-000000-bbbb", status="failed")
     interrupted = make_run(tmp_path, 2, "20260101-000000-cccc")
     begun = make_run(tmp_path, 3, "20260101-000000-dddd", checkpoint=False)
-    one = grid(tmp_path, ["act=refuse"], [], [], [])
-    assert (one.finished(), one.interrupted) == (1, 1)
-    noted = train(one, tmp_path, count=1)
-    assert [number for number, _ in noted.starts] == [2, 1, 3]
-    assert (one.runs[0], one.runs[2], one.runs[3]) == (finished, interrupted, begun)
-    assert one.runs[1] != failed
-    assert one.errors == {}
+    one = grid(tmp_path, 4)
+    assert (one.finished(), one.interrupted, one.over()) == (1, 1, "")
+    jobs = [ask(one) for _ in range(3)]
+    assert [job.number for job in jobs] == [2, 1, 3]
+    assert (one.runs, jobs[0].folder, jobs[2].folder) == ({0: finished}, interrupted, begun)
+    assert jobs[1].folder != failed
 
 
-def test_nothing_is_started_where_all_is_finished(tmp_path: Path) -> None:
+def test_nothing_is_left_where_all_is_finished(tmp_path: Path) -> None:
     make_run(tmp_path, 0, "20260101-000000-aaaa", status="finished")
-    one = grid(tmp_path, ["act=refuse"])
-    assert one.waiting() == []
-    train(one, tmp_path)
-    assert not (tmp_path / "server.txt").exists()
+    one = grid(tmp_path, 1)
+    assert (one.waiting(), one.next()) == ([], None)
+    assert one.over()
 
 
 def test_a_run_on_other_rows_is_no_finished_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +92,7 @@ def test_a_run_on_other_rows_is_no_finished_one(tmp_path: Path, capsys: pytest.C
     data.prepare()
     for path, fingerprint in ((first, data.fingerprint), (second, "0" * 16)):
         run.Run(path).write_result(run.Run(path).result | {"data_fingerprint": fingerprint})
-    one = grid(tmp_path, [], [])
+    one = grid(tmp_path, 2)
     assert one.runs == {0: first}
     assert [waiting.name for waiting in one.waiting()] == ["seed=1"]
     [line] = capsys.readouterr().err.splitlines()
@@ -102,107 +105,119 @@ def test_finished_runs_count_where_the_data_cannot_be_read(tmp_path: Path, capsy
     path.mkdir(parents=True)
     (path / "config.yaml").write_text(yaml.safe_dump(dict(settings)))
     run.Run(path).write_result({"status": "finished", "seed": 0, "data_fingerprint": "0" * 16})
-    assert Grid([Cell("", {}, [], settings)], plan(study="grid")).runs == {0: path}
+    assert Grid([Cell("", {}, [], settings)]).runs == {0: path}
     assert "data.path=" in capsys.readouterr().err
 
 
-def test_cells_that_fail_are_missing_and_keep_no_other_from_its_training(tmp_path: Path) -> None:
-    one = grid(tmp_path, *[["act=refuse"]] * 6, ["act=once", "x=1"], ["act=raise"])
-    train(one, tmp_path, count=1)
-    assert sorted(one.runs) == [6], "it was killed once, and tried again"
-    assert sorted(one.errors) == [0, 1, 2, 3, 4, 5, 7]
-    assert one.errors[0].startswith("x must be 2 (log: ")
-    assert "exit code 1 (log: " in one.errors[7]
+def test_what_fails_is_missing_or_tried_once_more_after_the_others(tmp_path: Path) -> None:
+    one = grid(tmp_path, 5)
+    codes = {0: [REFUSED], 1: [-9, 0], 2: [TRY_AGAIN, TRY_AGAIN], 3: [LOST, 0], 4: [0]}
+    order = []
+    while job := one.next():
+        order.append(job.number)
+        text = end(one, job, codes[job.number].pop(0))
+        assert text.startswith(("failed: ", "val/accuracy"))
+    assert order == [0, 1, 2, 3, 4, 1, 2, 3]
+    assert sorted(one.runs) == [1, 3, 4]
+    assert sorted(one.errors) == [0, 2]
+    assert one.errors[0].startswith("it ended badly (log: ")
+    assert "3 of 5" in one.over()
+
+
+def test_the_folder_of_a_run_that_has_failed_is_used_again(tmp_path: Path) -> None:
+    one = grid(tmp_path, 1)
+    first = ask(one)
+    end(one, first, -9)
+    assert ask(one).folder == first.folder
 
 
 def test_a_start_opens_each_file_of_finished_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = dict(cell(tmp_path, 0).settings)
     cells = [Cell(f"{number}", {}, [], settings | {"ema_decay": (number + 1) / 100}) for number in range(20)]
-    for number, one in enumerate(cells):
+    for number, each in enumerate(cells):
         path = tmp_path / "demo" / "structured" / f"20260101-000000-{number:04}"
         path.mkdir(parents=True)
-        (path / "config.yaml").write_text(yaml.safe_dump(dict(one.settings)))
+        (path / "config.yaml").write_text(yaml.safe_dump(dict(each.settings)))
         run.Run(path).write_result({"status": "finished", "seed": 0})
     opened: Counter[Path] = Counter()
     read_text: Any = Path.read_text
 
     def count(path: Path, *arguments: Any, **options: Any) -> str:
-        opened[path] += 1
+        opened[path] += path.is_relative_to(tmp_path)
         return str(read_text(path, *arguments, **options))
 
     monkeypatch.setattr(Path, "read_text", count)
-    assert len(Grid(cells, plan(study="grid")).runs) == 20
-    assert {path.name for path in opened} == {"config.yaml", "result.json"}
-    assert len(opened) == 40
-    assert set(opened.values()) == {1}
+    assert len(Grid(cells).runs) == 20
+    assert {path.name for path, times in opened.items() if times} == {"config.yaml", "result.json"}
+    assert {times for times in opened.values() if times} == {1}
 
 
 def test_a_cell_is_trained_by_one_of_two_grids_and_finished_for_both(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one, other = grid(tmp_path, [], []), grid(tmp_path, [], [])
-    asked, others = one.ask(), other.ask()
-    assert asked
-    assert others
-    assert (asked.number, others.number) == (0, 1)
-    assert (one.ask(), other.ask()) == (None, None)
-    assert (one.elsewhere(), other.elsewhere()) == (1, 1)
-    assert one.tick() is not None
-    assert not one.ended()
+    one, other = grid(tmp_path, 2), grid(tmp_path, 2)
+    jobs = [ask(one), ask(other)]
+    assert [job.number for job in jobs] == [0, 1]
+    assert one.next() is other.next() is None
+    assert (one.elsewhere(), other.elsewhere(), one.over()) == (1, 1, "")
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" is being trained by ")[0] for line in lines] == ["seed=0", "seed=1"]
     assert all(f"process {os.getpid()}" in line for line in lines)
-    for source, task in ((one, asked), (other, others)):
-        (task.folder / "config.yaml").write_text(yaml.safe_dump(dict(one.cells[task.number].settings)))
-        run.Run(task.folder).write_result({"status": "finished", "seed": task.number})
-        source.tell(task.number, TrialOutcome("complete", [0.5]))
-    assert (one.ask(), other.ask()) == (None, None)
-    assert one.runs == other.runs == {0: asked.folder, 1: others.folder}
-    assert (one.elsewhere(), one.tick(), bool(one.ended())) == (0, None, True)
+    for source, job in zip((one, other), jobs, strict=True):
+        end(source, job)
+    assert one.next() is other.next() is None
+    assert one.runs == other.runs == {job.number: job.folder for job in jobs}
+    assert (one.elsewhere(), bool(one.over())) == (0, True)
 
 
 def test_a_cell_that_another_grid_leaves_is_trained_here(tmp_path: Path) -> None:
-    one, other = grid(tmp_path, []), grid(tmp_path, [])
-    assert one.ask()
-    assert other.ask() is None
-    one.interrupt(0)
-    assert other.ask()
+    one, other = grid(tmp_path, 1), grid(tmp_path, 1)
+    job = ask(one)
+    assert other.next() is None
+    one.interrupt(job)
+    assert ask(other).folder == job.folder
+    assert one.next() is None, "in turn"
+
+
+def test_no_folder_is_left_of_a_grid_that_was_killed(tmp_path: Path) -> None:
+    if not (pid := os.fork()):
+        ask(grid(tmp_path, 2)).log.write_text("it begins")
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+    [left] = tmp_path.glob("demo/structured/2*")
+    one = grid(tmp_path, 2)
+    folders = [ask(one).folder for _ in range(2)]
+    assert left in folders
+    assert {*tmp_path.glob("demo/structured/2*")} == {*folders}
 
 
 def test_a_run_that_another_process_trains_is_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = make_run(tmp_path, 1, "20260101-000000-aaaa")
-    one = grid(tmp_path, [], [])
+    one = grid(tmp_path, 2)
     with run.lock(path):
-        first = one.ask()
-        assert first
-        assert first.number == 0
-        assert one.ask() is None
-        assert one.elsewhere() == 1
+        assert ask(one).number == 0
+        assert (one.next(), one.elsewhere()) == (None, 1)
     [line] = capsys.readouterr().out.splitlines()
     assert line.startswith("seed=1 ")
     assert f"process {os.getpid()}" in line
-    again = one.ask()
-    assert again
-    assert again.folder == path
+    assert ask(one).folder == path
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_all_runs_and_leaves_them_for_the_next_time(tmp_path: Path, number: int) -> None:
-    interrupted = make_run(tmp_path, 1, "20260101-000000-aaaa")
-    one, noted = grid(tmp_path, ["act=hang"], ["act=hang"], []), Noted()
-    pids: Any = lambda: [file.read_text() for file in tmp_path.glob("demo/structured/*/pid")]  # noqa: E731
-    running: list[int] = []
+def test_a_run_in_a_folder_that_cannot_be_locked_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of somebody else."""
+    foreign = make_run(tmp_path, 0, "20260101-000000-aaaa")
+    real = run.lock
 
-    def stop() -> None:
-        running.extend(map(int, pids()))
-        os.kill(os.getpid(), number)
+    @contextmanager
+    def lock(path: Path, *arguments: Any) -> Any:
+        if path == foreign:
+            raise PermissionError(13, "Permission denied")
+        with real(path, *arguments):
+            yield
 
-    thread = when(lambda: len(pids()) == 2 and all(pids()), stop)
-    with pytest.raises(Interruption) as caught:
-        Scheduler([one], slots(2), engine(tmp_path), [noted]).run()
-    thread.join()
-    assert caught.value.exit_code == 128 + number
-    assert len(running) == 2
-    assert all(map(gone, running))
-    assert (one.runs, one.errors, len(one.waiting())) == ({}, {}, 3)
-    assert [*tmp_path.glob("demo/structured/*")] == [interrupted], "a folder without a run is removed"
+    monkeypatch.setattr(run, "lock", lock)
+    assert resume.find_running(cell(tmp_path, 0).settings) is None
+    job = ask(grid(tmp_path, 1))
+    assert job.folder != foreign

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sentattn.errors import UserError
+from sentattn.jobs.pool import REFUSED, TRY_AGAIN, may_succeed_again
 from sentattn.jobs.scheduler import Job, RunningJob
 from sentattn.jobs.slots import Slot
 
@@ -164,3 +166,18 @@ def make_job(number: int, folder: Path = Path("fake"), **changed: Any) -> Job:
 
 def make_slots(count: int) -> list[Slot]:
     return [Slot(f"CPU {number}", (), 1) for number in range(1, count + 1)]
+
+
+class InlinePool:
+    """Runs jobs in this process, one after another."""
+
+    def start(self, function: Any, arguments: tuple[object, ...], log: Path, slot: Slot) -> FakeProcess:
+        try:
+            function(*arguments)
+        except UserError as error:
+            log.write_text(f"{error}\n")
+            return FakeProcess(0, slot, TRY_AGAIN if may_succeed_again(error) else REFUSED)
+        return FakeProcess(0, slot, 0)
+
+    def ended(self, running: Iterable[Any], seconds: float) -> list[Any]:
+        return [*running][:1]

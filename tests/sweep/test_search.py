@@ -1,30 +1,57 @@
-"""`sentattn.search`: the study of a sweep in Python."""
+"""`sentattn.search`: the study of a sweep in Python, with trials that train in this process."""
 
 from __future__ import annotations
 
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import optuna
+import pyarrow.parquet as pq
 import pytest
-from fake_sweep import plan
+import torch
+import yaml
+from fake_jobs import InlinePool
+from fake_sweep import X, plan
 from refusals import refused
-from sentattn.sweep.execution.interfaces import TrialOutcome
+from studies import ask, states, tell, train
 from tiny import tiny
 
 import sentattn
 from sentattn.config.request import read_request
-from sentattn.sweep.search import SearchStudy
+from sentattn.run import Run
+from sentattn.sweep import __main__ as command
+from sentattn.sweep import search
+from sentattn.sweep.search import ReportWriter, SearchStudy
 from sentattn.sweep.spec.plan import Objective
 from sentattn.sweep.study.study import SweepStudy
 
+HOPS = "model.attention.hops=range(1,4)"
+PAGE = "sentattn.sweep.report.page.page"
 
-@pytest.mark.slow
+
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Trials train in this process, one after another."""
+    monkeypatch.setattr(search, "LocalPool", InlinePool)
+    yield
+    torch.set_num_threads(1)
+
+
+def words(folder: Path, *settings: str) -> list[str]:
+    return tiny(HOPS, f"output_dir={folder}", "trainer.max_epochs=1", "pruner=none", "threads=1", *settings)
+
+
+@pytest.mark.usefixtures("inline")
 def test_a_search_and_the_training_of_its_best_setting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = tiny("model.attention.hops=range(1,4)", f"output_dir={tmp_path}", "trainer.max_epochs=1")
-    study = sentattn.search(words, 1, study="hops", slots=1)
+    study = sentattn.search(words(tmp_path), 1, study="hops", slots=1)
     assert isinstance(study, optuna.Study)
     assert study.folder == tmp_path / "sweeps" / "hops"
-    study = sentattn.search(words, trials=2, study="hops", slots=1)  # the same study, resumed
+    study = sentattn.search(words(tmp_path), trials=2, study="hops", slots=1)  # the same study, resumed
     assert "1 of 2 trials done" in capsys.readouterr().out
     assert [trial.state for trial in study.trials] == [optuna.trial.TrialState.COMPLETE] * 2
     settings = study.best_settings
@@ -33,41 +60,227 @@ def test_a_search_and_the_training_of_its_best_setting(tmp_path: Path, capsys: p
     run = sentattn.fit([*settings, f"output_dir={tmp_path}", "threads=1"])
     assert run.metrics["val/accuracy"] == study.best_value
     assert "test/accuracy" in run.metrics
+    assert {file.name for file in study.folder.iterdir()} >= {"trials.parquet", "report.html", "trials"}
+    assert sentattn.search(words(tmp_path), trials=2, study="hops").best_value == study.best_value
+    assert "2 of 2 trials done" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("inline")
+def test_the_best_setting_is_confirmed_once_with_other_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*words(tmp_path), "study=hops", "trials=1", "confirm=2", "seed=4", "slots=2"]
+    assert command.main(arguments) == 0
+    confirmed = json.loads((tmp_path / "sweeps" / "hops" / "confirm.json").read_text())
+    runs = [Run(Path(path)) for path in confirmed["runs"]]
+    assert [run.settings["seed"] for run in runs] == confirmed["seeds"] == [5, 6]
+    assert all("test/accuracy" in run.metrics for run in runs)
+    assert "confirmed with 2 seeds" in capsys.readouterr().out
+    (tmp_path / "sweeps" / "hops" / "confirm.json").unlink()
+    before = {*tmp_path.glob("demo/*/*")}
+    assert len(before) == 2
+    assert command.main(arguments) == 0
+    assert "confirmed with 2 seeds" in capsys.readouterr().out, "from the runs that there are"
+    assert {*tmp_path.glob("demo/*/*")} == before
+
+
+@pytest.mark.usefixtures("inline")
+def test_the_studies_of_a_file_share_the_slots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text(yaml.safe_dump({"studies": {"a": ["loss.penalty=0.1"], "b": ["loss.penalty=0.2"]}}))
+    assert command.main([f"sweep={file}", *words(tmp_path), "trials=2", "slots=1"]) == 0
+    out = capsys.readouterr().out
+    started = [line.partition(",")[0] for line in out.splitlines() if " on CPU: " in line]
+    names = ["structured-demo-a", "structured-demo-b"]
+    assert started == [*names, *names]
+    assert all(states(tmp_path / "sweeps" / name) == {"complete": 2} for name in names)
+    assert refused(lambda: sentattn.search(words(tmp_path), sweep=file)) == [("sweep", "unsupported")]
+
+
+@pytest.mark.usefixtures("inline")
+def test_rows_that_have_changed_are_refused(tmp_path: Path) -> None:
+    rows = ["text,label", *(f"{word} {number},{word}" for word in ("good", "bad") for number in range(60))]
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join(rows))
+    arguments = words(tmp_path, "data=table", f"data.train={file}", "data.limit=null")
+    sentattn.search(arguments, 1, study="rows")
+    sentattn.search(arguments, 1, study="rows")
+    file.write_text("\n".join(rows[:-10]))
+    assert refused(lambda: sentattn.search(arguments, 2, study="rows")) == [("study", "conflict")]
+
+
+OWN_MEAN = """
+from sentattn.models.attention.base import Attended, Attention
+
+class OwnMean(Attention):
+    def __init__(self, *, dim: int) -> None:
+        super().__init__()
+        self.out_dim, self.hops = dim, 1
+
+    def forward(self, states_BLD, mask_BL):
+        weights_BHL = (mask_BL / mask_BL.sum(1, keepdim=True)).unsqueeze(1).to(states_BLD.dtype)
+        return Attended(weights_BHL @ states_BLD, weights_BHL)
+"""
+
+
+@pytest.mark.usefixtures("inline")
+def test_the_best_setting_of_a_class_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It trains again, and is confirmed, with the folder that was typed."""
+    folder = tmp_path / "own"
+    (folder / "model" / "attention").mkdir(parents=True)
+    (folder / "model" / "attention" / "mine.yaml").write_text("_target_: own_mean.OwnMean\n")
+    (tmp_path / "own_mean.py").write_text(OWN_MEAN)
+    monkeypatch.syspath_prepend(tmp_path)
+    setting = [word for word in words(tmp_path, "model/attention=mine") if not word.startswith("model.attention.")]
+    arguments = [f"--config-dir={folder}", *setting, "optimizer.lr=interval(1e-3,1e-2)", "study=own"]
+    assert command.main([*arguments, "trials=1", "confirm=1", "slots=1"]) == 0
+    best = tmp_path / "sweeps" / "own" / "best.yaml"
+    settings = read_request([f"--config-dir={folder}", f"from={best}"]).settings
+    assert settings["model"]["attention"]["_target_"] == "own_mean.OwnMean"
+
+
+@pytest.mark.usefixtures("inline")
+def test_an_interruption_in_the_last_trial_prints_the_best_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted(InlinePool):
+        def ended(self, running: Any, seconds: float) -> list[Any]:
+            signal.raise_signal(signal.SIGINT)
+            return super().ended(running, seconds)
+
+    monkeypatch.setattr(search, "LocalPool", Interrupted)
+    assert command.main([*words(tmp_path), "study=hops", "trials=2", "slots=1"]) == 130
+    out = capsys.readouterr()
+    assert "the same command resumes" in out.err
+    assert command.main([*words(tmp_path), "study=hops", "trials=2", "slots=1"]) == 0
+    out = capsys.readouterr()
+    assert "best of val/accuracy" in out.out
+    assert "resumes" not in out.err
 
 
 def test_best_settings_of_several_objectives_and_of_no_trial(tmp_path: Path) -> None:
     objectives = (Objective("val/accuracy", "max"), Objective("parameters.total", "min"))
-    of_two = plan(4, "model=mean", objectives=objectives)
-    with SweepStudy.open(of_two, tmp_path) as study:
+    of_two = plan(4, objectives=objectives)
+    with SweepStudy.open(of_two, tmp_path, train) as study:
         opened = SearchStudy(of_two, tmp_path)
         assert refused(lambda: opened.best_settings) == [("study", "missing")]
         values = []
         for reached in ([0.9, 900.0], [0.85, 200.0], [0.5, 100.0], [0.6, 950.0]):
-            task = study.ask()
-            assert task
-            values.append(task.values["x"])
-            study.tell(task.number, TrialOutcome("complete", reached))
+            job = ask(study)
+            values.append(job.values[X])
+            tell(study, job, *reached)
     assert len(opened.best_trials) == 3
-    assert opened.best_settings[:2] == ["model=mean", f"x={values[1]}"]
+    assert opened.best_settings[:2] == ["model=structured", f"{X}={values[1]}"]
 
 
 @pytest.mark.parametrize(
-    ("words", "options", "fault"),
+    ("typed", "options", "fault"),
     [
-        (["model.attention.hops=range(1,4)"], {"trals": 3}, ("trals", "unknown")),
-        (["model.attention.hops=range(1,4)"], {"trials": 0}, ("trials", "range")),
-        (["model.attention.hops=range(1,4)", "trials=3"], {"trials": 4}, ("trials", "conflict")),
+        ([HOPS], {"trals": 3}, ("trals", "unknown")),
+        ([HOPS], {"trials": 0}, ("trials", "range")),
+        ([HOPS, "trials=3"], {"trials": 4}, ("trials", "conflict")),
+        ([HOPS, "trainer=ddp"], {}, ("trainer.devices", "unsupported")),
         ("model.attention.hops=range(3,3)", {}, ("model.attention.hops", "range")),
         ([], {"sweep": "nothing"}, ("sweep", "not_found")),
     ],
 )
-def test_bad_input(words: list[str] | str, options: dict[str, object], fault: tuple[str, str]) -> None:
-    assert fault in refused(lambda: sentattn.search(words, **options))  # type: ignore[arg-type]
+def test_bad_input(typed: list[str] | str, options: dict[str, object], fault: tuple[str, str]) -> None:
+    assert fault in refused(lambda: sentattn.search(typed, **options))  # type: ignore[arg-type]
 
 
-def test_a_sweep_of_several_studies_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "two.yaml"
-    file.write_text(
-        "studies: {a: [loss.penalty=0.1], b: [loss.penalty=0.2]}\nspace: {model.attention.hops: 'range(1,4)'}\n"
-    )
-    assert refused(lambda: sentattn.search(sweep=file)) == [("sweep", "unsupported")]
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[SweepStudy]:
+    with SweepStudy.open(plan(9), tmp_path, train) as study:
+        yield study
+
+
+def best_trial(study: SweepStudy) -> int:
+    number: int = yaml.safe_load((study.folder / "best.yaml").read_text())["trial"]
+    return number
+
+
+def test_the_best_setting_is_written_when_it_changes_and_only_then(study: SweepStudy) -> None:
+    with ReportWriter(study) as writer:
+        tell(study, ask(study), 0.5)
+        writer.tick()
+        assert best_trial(study) == 0
+        (study.folder / "best.yaml").unlink()
+        tell(study, ask(study), 0.4)
+        tell(study, ask(study), state="failed")
+        writer.tick()
+        assert not (study.folder / "best.yaml").exists()
+        tell(study, ask(study), 0.6)
+        writer.tick()
+        assert best_trial(study) == 3
+        assert not (study.folder / "report.html").exists()
+    assert best_trial(study) == 3
+    assert "Best setting: trial 3" in (study.folder / "report.html").read_text()
+    table = pq.read_table(study.folder / "trials.parquet").to_pydict()
+    assert table["val/accuracy"] == [0.5, 0.4, None, 0.6]
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 300
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_the_report_is_written_in_a_thread_for_which_the_end_waits(
+    study: SweepStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "PAUSE", 0.0)
+    go, threads = threading.Event(), list[str]()
+
+    def page(_: object) -> str:
+        threads.append(threading.current_thread().name)
+        go.wait(300)
+        return f"page {len(threads)}"
+
+    monkeypatch.setattr(PAGE, page)
+    with ReportWriter(study) as writer:
+        writer.tick()
+        assert threads == [], "nothing has changed"
+        tell(study, ask(study), 0.5)
+        writer.tick()
+        until(lambda: threads)
+        tell(study, ask(study), 0.6)
+        writer.tick()
+        threading.Timer(0.1, go.set).start()
+    assert [name.startswith("report") for name in threads] == [True, False], "never two at once"
+    assert (study.folder / "report.html").read_text() == "page 2"
+
+
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_is_printed_once_while_the_study_runs_and_is_an_error_at_its_end(
+    study: SweepStudy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(search, "write_best", full)
+
+    def write() -> None:
+        with ReportWriter(study) as writer:
+            for value in (0.5, 0.6):
+                tell(study, ask(study), value)
+                writer.tick()
+            assert capsys.readouterr().out.count("No space left on device") == 1
+
+    assert refused(write) == [(str(study.folder), "unwritable")]
+    with pytest.raises(KeyError), ReportWriter(study):  # the error that has ended the sweep counts
+        raise KeyError
+    assert "No space left on device" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("pause", [0.0, 1e6])
+def test_an_error_in_the_report_costs_a_line(
+    study: SweepStudy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], pause: float
+) -> None:
+    monkeypatch.setattr(search, "PAUSE", pause)
+    monkeypatch.setattr(PAGE, lambda _: 1 / 0)
+    with ReportWriter(study) as writer:
+        tell(study, ask(study), 0.5)
+        writer.tick()
+    assert best_trial(study) == 0
+    assert "division by zero" in capsys.readouterr().out

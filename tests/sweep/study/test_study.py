@@ -123,7 +123,8 @@ def test_what_is_said_of_the_end_of_a_trial(tmp_path: Path) -> None:
         assert study.has_ended(job, 1, "").splitlines()[1:] == ["b", "c", "d"], "its process has recorded nothing"
         job = ask(study)
         study._study.tell(job.number, state=TrialState.FAIL)
-        assert study.has_ended(job, 130, "") == "interrupted", "another scheduler took it for dead"
+        assert "another scheduler" in study.has_ended(job, 130, ""), "which took it for dead"
+        assert study.failures == 0
 
 
 @pytest.mark.parametrize(
@@ -146,12 +147,19 @@ def test_a_trial_whose_process_has_recorded_no_end(tmp_path: Path, code: int, ki
     assert record.error.startswith(killed or "it ")
 
 
-def test_a_trial_whose_machine_or_server_has_died_was_interrupted(tmp_path: Path) -> None:
-    with opened(tmp_path, retries=0) as study:
-        job = ask(study)
-        assert study.has_ended(job, LOST, "").startswith("interrupted: ")
-        assert (study.waiting(), study.failures) == (1, 0)
-    assert states(tmp_path) == {"interrupted": 1}
+def test_trials_whose_machine_or_server_has_died_were_interrupted_and_are_one_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with opened(tmp_path, retries=0, failures=3) as study:
+        for failures in (1, 2, 3):
+            now[0] += 100.0
+            for job in [ask(study) for _ in range(3)]:
+                assert study.has_ended(job, LOST, "").startswith("interrupted: ")
+            assert (study.waiting(), study.failures) == (3, failures)
+        assert study.over(), "as where each attempt takes the server along"
+    assert states(tmp_path) == {"interrupted": 9}
 
 
 def test_a_trial_that_diverged_is_pruned_for_the_sampler_and_an_error_to_people(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A study is opened after any end of the last scheduler, with the settings that it began with, or with trials of another."""
+"""A study is opened after any end of its scheduler, with the settings that it began with, or with trials of another."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def said(sweep_plan: Any, folder: Path) -> str:
 def test_a_scheduler_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     if not (pid := os.fork()):
         study = SweepStudy.open(plan(), tmp_path, train).__enter__()
-        first, second, third = (ask(study) for _ in range(3))
+        _, second, third = (ask(study) for _ in range(3))
         tell(study, second, 0.5)
         report(third).step(1, 0.25)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -126,14 +126,9 @@ def test_a_changed_space_is_refused(tmp_path: Path, space: Any, key: str) -> Non
 
 def test_of_many_differences_five_are_listed(tmp_path: Path) -> None:
     run(plan(FEW), tmp_path, most=1)
-    others = (
-        "optimizer.lr=0.5",
-        "optimizer.weight_decay=0.5",
-        "trainer.max_epochs=3",
-        "data.limit=9",
-        "data.batch_size=7",
-    )
-    message = said(plan(FEW, overrides=("model=structured", *others, "model.head.dropout=0.9"), seed=3), tmp_path)
+    changed = ("optimizer.lr", "optimizer.weight_decay", "loss.label_smoothing", "loss.penalty", "model.head.dropout")
+    others = (*(f"{key}=0.625" for key in changed), "trainer.max_epochs=3")
+    message = said(plan(FEW, overrides=("model=structured", *others), seed=3), tmp_path)
     assert "2 more" in message
 
 
