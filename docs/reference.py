@@ -95,7 +95,10 @@ COMMAND: dict[str, tuple[str, dict[str, str]]] = {
         "arguments as a list under `overrides`. What is typed as well changes them.",
         {"": "`null`"},
     ),
-    "check": ("Stop before the training: the data, the shapes, and what memory and time to expect.", {"": "`false`"}),
+    "check": (
+        "Stop before the training: the data, the shapes, three timed steps, and the disk that it takes.",
+        {"": "`false`"},
+    ),
     "match_parameters": (
         "A run directory, or `latest`: a check prints the `model.head.width` with which this model trains as many "
         "parameters as that run, within 2%.",

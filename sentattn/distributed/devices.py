@@ -139,9 +139,18 @@ def as_launched(trainer: Node, info: RankInfo | None) -> Node:
     return {**trainer, "devices": kept, "num_nodes": info.nodes}
 
 
-def first(devices: object) -> object:
-    """Returns the device of a process that works alone: the first of those listed, or any."""
-    return devices[:1] if isinstance(devices, list) else 1
+def of_rank(trainer: Node) -> object:
+    """Returns the device of a process, as a trainer takes it: the one of its number on this machine, or any.
+
+    A process that sees one GPU, as with `srun --gpus-per-task=1`, takes that.
+    """
+    import torch
+
+    devices = trainer["devices"]
+    if not isinstance(devices, list):
+        number = torch.cuda.device_count() if trainer["accelerator"] in ON_GPU else 0
+        devices = list(range(number)) if "LOCAL_RANK" in os.environ else []
+    return [devices[int(os.environ.get("LOCAL_RANK", "0")) % len(devices)]] if devices else 1
 
 
 def cores() -> int:

@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from datetime import timedelta
@@ -23,7 +22,7 @@ from torch import Tensor, distributed
 from torch.distributed.rendezvous import rendezvous
 
 from sentattn.distributed.devices import RankInfo, launcher_variables
-from sentattn.errors import Interruption, SettingError, UserError
+from sentattn.errors import Interruption
 
 T = TypeVar("T")
 
@@ -34,7 +33,8 @@ WORK = timedelta(days=7)
 ON_GPU = timedelta(minutes=10)
 """How long GPUs wait for one another inside a step. A rank that waits for its GPU notices a dead one by this alone."""
 GRACE = 10.0
-"""Seconds that a rank which ends by an error gives rank 0 to write its record: torchrun ends all once one has ended."""
+"""Seconds that an error of another rank waits for one of rank 0, which writes the record: torchrun ends all ranks once
+one has ended."""
 LAUNCHER = "SENTATTN_LAUNCHER"
 """Holds the process ID of the training that has started torchrun."""
 
@@ -47,24 +47,17 @@ _host: distributed.ProcessGroup | None = None
 class Environment(LightningEnvironment):
     """Reads the rank from torchrun's variables, and leaves them as they are for the next training.
 
-    SLURM's own environment would answer signals by queueing the job again, and refuse what srun allows.
-
-    Args:
-        has_own_gpu: Whether each rank sees one GPU alone. Lightning chooses the GPU of a rank by its number on the
-            machine, so each rank is then a machine of its own.
+    SLURM's own environment would answer signals by queueing the job again, and refuse what srun allows. To Lightning
+    each rank is a machine of its own, with one device.
     """
 
-    def __init__(self, *, has_own_gpu: bool = False) -> None:
-        super().__init__()
-        self._has_own_gpu = has_own_gpu
-
     def local_rank(self) -> int:
-        """Returns the number of the rank's GPU among those that it sees."""
-        return 0 if self._has_own_gpu else int(super().local_rank())
+        """Returns the number of the rank on its machine."""
+        return 0
 
     def node_rank(self) -> int:
         """Returns the number of the machine."""
-        return rank() if self._has_own_gpu else int(super().node_rank())
+        return rank()
 
     def teardown(self) -> None:
         """Keeps the variables."""
@@ -74,7 +67,8 @@ class Environment(LightningEnvironment):
 def connected(here: RankInfo | None) -> Iterator[None]:
     """Connects this process, the rank `here`, with the other ranks, if there are any, for the time of the block.
 
-    Ranks other than 0 print only errors that no other rank has, and exit with a code; rank 0 raises.
+    An error is raised on ranks other than 0 after `GRACE` only: where rank 0 fails too, torchrun has ended them then.
+    An interruption is raised by rank 0 alone.
     """
     global _here, _host
     _here = here
@@ -82,8 +76,7 @@ def connected(here: RankInfo | None) -> Iterator[None]:
         yield
         return
     os.environ.update(launcher_variables(os.environ))
-    has_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
-    if has_torchrun:
+    if "TORCHELASTIC_RUN_ID" in os.environ:
         end_with_torchrun()
     try:
         with ExitStack() as stack:
@@ -95,18 +88,14 @@ def connected(here: RankInfo | None) -> Iterator[None]:
             if here.rank:
                 stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
             yield
-    except (Exception, Interruption, SystemExit) as error:
+    except Interruption as interruption:
         if here.rank == 0:
             raise
-        if isinstance(error, Interruption):
-            sys.exit(error.exit_code)
-        if isinstance(error, UserError) and not isinstance(error, SettingError):  # settings are the same on all ranks
-            print(*error.messages, sep="\n", file=sys.stderr)
-        elif not isinstance(error, UserError | SystemExit):
-            traceback.print_exc()
-        if has_torchrun:
+        sys.exit(interruption.exit_code)
+    except (Exception, SystemExit):
+        if here.rank:
             time.sleep(GRACE)
-        sys.exit(error.code if isinstance(error, SystemExit) else 2 if isinstance(error, UserError) else 1)
+        raise
     finally:
         _host = None
 
@@ -180,24 +169,6 @@ def rank_zero_first() -> Iterator[None]:
             largest(0)
 
 
-@contextmanager
-def raise_on_all_ranks() -> Iterator[None]:
-    """Raises the errors of all ranks on rank 0, and ends the others, which leave it to rank 0 to report them.
-
-    Raises:
-        UserError: If any rank raised one inside.
-    """
-    raised: UserError | None = None
-    try:
-        yield
-    except UserError as error:
-        raised = error
-    if errors := [error for error in gather(raised) if error is not None]:
-        if not is_rank_zero():
-            sys.exit(2)
-        raise type(errors[0])(*dict.fromkeys(fault for error in errors for fault in error.faults))
-
-
 def largest(number: int) -> int:
     """Returns the largest number of all ranks."""
     if not several():
@@ -231,16 +202,6 @@ def wait_for_rank_zero() -> None:
     except RuntimeError:
         if not is_rank_zero():
             raise
-
-
-def have_own_gpus() -> bool:
-    """Returns whether each rank sees one GPU, another one than all others, as with `srun --gpus-per-task=1`."""
-    if not several() or _here is None or _here.local_world == 1:
-        return False
-    # Properties are read of one GPU only: to ask for them takes some of its memory.
-    seen = str(torch.cuda.get_device_properties(0).uuid) if torch.cuda.device_count() == 1 else ""
-    seen_by_all = gather(seen)
-    return all(seen_by_all) and len(set(seen_by_all)) == len(seen_by_all)
 
 
 def total(local: Tensor) -> Tensor:

@@ -142,16 +142,12 @@ class ReportEpochs(Callback):
 
 def main(arguments: Sequence[str]) -> None:
     """Trains as one of the ranks of a trial."""
-
-    def train() -> None:
-        try:
-            train_trial(TrialTask(**task), threads, devices)
-        except UserError as error:
-            print(error, file=sys.stderr)
-            sys.exit(TRY_AGAIN if may_succeed_again(error) else REFUSED)
-
     task, threads, devices = json.loads(arguments[0])
-    sys.exit(run_rank(train))
+    code = run_rank(
+        lambda: train_trial(TrialTask(**task), threads, devices),
+        code_of=lambda error: TRY_AGAIN if may_succeed_again(error) else REFUSED,
+    )
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.callbacks import LambdaCallback
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
 from rich.filesize import decimal
 from torch import nn
@@ -56,7 +56,7 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     settings = replace(settings, trainer=choose_precision(settings.trainer))
     trainer = settings.trainer
     world = trainer.get("num_nodes", 1) * devices.count_here({**trainer, "num_nodes": 1})
-    with Signals() as signals, Progress() as progress, environment.explained_out_of_memory():
+    with Signals(), Progress() as progress, environment.explained_out_of_memory():
         set_up(settings, progress)
         data = build_data(settings, progress)
         module = build_module(settings, data)
@@ -76,14 +76,21 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
         module.example_input_array = None
         if match_parameters is not None:
             print(_matching_width(settings.model["head"], module.model, len(data.labels), match_parameters))
-        timer = Timer(signals)
+        ends: list[float] = []
+
+        def note_time(*_: object) -> None:
+            if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types for it
+                torch.cuda.synchronize()
+            ends.append(time.perf_counter())
+
+        timer = LambdaCallback(on_train_start=note_time, on_train_batch_end=note_time)
         once = build_trainer({**trainer, **ONE_PASS}, callbacks=[*averaging(settings.ema_decay), timer])
         dataset: Any = [average, largest, average]
         steps = DataLoader(dataset, batch_size=None, collate_fn=lambda batch: batch)
         once.fit(module, train_dataloaders=steps, val_dataloaders=[])
     timed = ", ".join(
         f"{seconds:.3f} s for {' x '.join(map(str, batch.tokens_BL.shape))} tokens"
-        for seconds, batch in zip(timer.seconds, dataset, strict=True)
+        for seconds, batch in zip(np.diff(ends), dataset, strict=True)
     )
     peak = decimal(environment.peak_memory_bytes())
     print(f"Steps of {len(batches):,} an epoch: {timed}; {peak} of memory at most.")
@@ -96,26 +103,6 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     runs = decimal(seeds * (2 * checkpoint + weights))  # the best and the last checkpoint, and the model
     print(f"Disk: {runs} for checkpoints and models{cached}; {decimal(free.free)} free in {settings.output_dir}.")
     print("Nothing was trained; leave out check=true to train.")
-
-
-class Timer(Callback):
-    """Keeps the seconds of each step."""
-
-    def __init__(self, signals: Signals) -> None:
-        self.signals = signals
-        self.seconds: list[float] = []
-        self._started = 0.0
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.signals.install()  # Ctrl-C and SIGTERM raise at once, not as Lightning handles them
-        self._started = time.perf_counter()
-
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
-        if pl_module.device.type == "cuda":
-            torch.cuda.synchronize(pl_module.device)
-        now = time.perf_counter()
-        self.seconds.append(now - self._started)
-        self._started = now
 
 
 def _matching_width(head: Any, model: TextClassifier, classes: int, path: str) -> str:

@@ -59,26 +59,24 @@ def fit(
     trainer_settings = choose_precision(devices.as_launched(settings.trainer, ranks.launched()))
     settings = replace(settings, trainer=trainer_settings)
     with Signals() as signals, Progress(shown=ranks.is_rank_zero()) as progress, ExitStack() as stack:
-        with ranks.raise_on_all_ranks():
-            new = runs.Run(directory or runs.new_directory(settings), trust=True)  # its classes are this process's
-            run = open_interrupted(resume) if resume else ranks.from_rank_zero(new)
+        new = runs.Run(directory or runs.new_directory(settings), trust=True)  # its classes are those of this process
+        run = open_interrupted(resume) if resume else ranks.from_rank_zero(new)
         stack.enter_context(explained_end(run, signals))
-        with ranks.raise_on_all_ranks():
-            if ranks.is_rank_zero():
-                runs.require_writable(settings.output_dir)
-                if resume:
-                    stack.enter_context(runs.lock(run.path))
-            evaluator, own = set_up(settings, progress)
-            data = build_data(settings, progress)
-            module = build_module(settings, data, resumed=resume is not None)
-            identity = identify(settings, data, module, run if resume else None)
+        if ranks.is_rank_zero():
+            runs.require_writable(settings.output_dir)
             if resume:
-                require_same(run, identity)
-            use_cached_states(data, module.model, evaluator.device, progress, test=settings.test)
-            progress.close()
-            if ranks.is_rank_zero() and not resume:
-                runs.create(settings, run.path)
                 stack.enter_context(runs.lock(run.path))
+        evaluator, own = set_up(settings, progress)
+        data = build_data(settings, progress)
+        module = build_module(settings, data, resumed=resume is not None)
+        identity = identify(settings, data, module, run if resume else None)
+        if resume:
+            require_same(run, identity)
+        use_cached_states(data, module.model, evaluator.device, progress, test=settings.test)
+        progress.close()
+        if ranks.is_rank_zero() and not resume:
+            runs.create(settings, run.path)
+            stack.enter_context(runs.lock(run.path))
         result = initial_result(settings, module, identity, study)
         print(f"{result['model']}: {result['parameters']['total']:,} parameters. Run: {run.path}")
         recorder = Recorder(

@@ -103,10 +103,12 @@ def run_ranks(program: Sequence[str], devices: int) -> int:
         return torchrun.returncode if was_ended else code or torchrun.returncode
 
 
-def run_rank(train: Callable[[], object]) -> int:
+def run_rank(train: Callable[[], object], *, code_of: Callable[[UserError], int] = lambda error: 2) -> int:
     """Calls a function in one of the processes that `run_ranks` has started, connected with the others.
 
-    Rank 0 prints the errors that a user can correct.
+    Args:
+        train: The function. Its errors that a user can correct are printed.
+        code_of: Returns the exit code for one of these errors.
 
     Returns:
         The exit code of this process. To torchrun a training that a signal has stopped is no failure.
@@ -120,7 +122,7 @@ def run_rank(train: Callable[[], object]) -> int:
                 train()
         except UserError as error:
             print(*(f"error: {message}" for message in error.messages), sep="\n", file=sys.stderr)
-            code = 2
+            code = code_of(error)
         except Interruption as interruption:
             code = interruption.exit_code
         except SystemExit as end:

@@ -57,10 +57,11 @@ class Signals:
             if number == signal.SIGTERM:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
+        elif self.deferred and ranks.several():  # what has started the ranks also ends them at a second signal
+            self.received = number
         elif self.deferred and self.received is None:
             self.received = number
-            if not ranks.several():  # what has started the ranks says it
-                print("\nstopping after this step; a second signal stops at once", file=sys.stderr, flush=True)
+            print("\nstopping after this step; a second signal stops at once", file=sys.stderr, flush=True)
         else:
             self.received = number
             raise Interruption(number)

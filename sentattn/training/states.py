@@ -84,8 +84,8 @@ def use_cached_states(
     if missing.texts:
         print(f"States of {missing.texts:,} texts ({decimal(missing.size)}) are cached in {cache.folder}.")
     rank, tokens = ranks.rank(), _batch_tokens(device)
-    with ranks.raise_on_all_ranks():
-        cache.compute(splits, encode, progress, rank=rank, world_size=ranks.world(), batch_tokens=tokens)
+    cache.compute(splits, encode, progress, rank=rank, world_size=ranks.world(), batch_tokens=tokens)
+    ranks.largest(0)  # until all have theirs
     # Ranks on a machine with a cache of its own compute the rest there.
     cache.compute(splits, encode, progress, rank=rank, batch_tokens=tokens)
     for split in splits:

@@ -40,18 +40,13 @@ def build_trainer(settings: Node, *, callbacks: Sequence[Callback] = (), loggers
     Raises:
         SettingError: If Lightning refuses the settings, such as a GPU that is not there.
     """
-    node, has_own_gpu = dict(settings), False
-    if ranks.several():
-        # Buffers are the same everywhere, and ranks measure different numbers of batches.
-        node["strategy"] = DDPStrategy(broadcast_buffers=False)
-        if has_own_gpu := node["accelerator"] in devices.ON_GPU and ranks.have_own_gpus():
-            node |= {"devices": 1, "num_nodes": ranks.world()}
-    else:
-        node |= {"devices": devices.first(node["devices"]), "num_nodes": 1, "strategy": "auto"}
+    # Buffers are the same everywhere, and ranks measure different numbers of batches.
+    strategy = DDPStrategy(broadcast_buffers=False) if ranks.several() else "auto"
+    node = {**settings, "devices": devices.of_rank(settings), "num_nodes": ranks.world(), "strategy": strategy}
     try:
         trainer: Trainer = instantiate(
             node,
-            plugins=[ranks.Environment(has_own_gpu=has_own_gpu), FileInPlace()],
+            plugins=[ranks.Environment(), FileInPlace()],
             use_distributed_sampler=False,
             callbacks=list(callbacks),
             logger=list(loggers),

@@ -9,7 +9,7 @@ import pytest
 from refusals import refused
 
 from sentattn.distributed import devices
-from sentattn.distributed.devices import RankInfo, as_launched, count_here, first, launcher_variables, rank_info
+from sentattn.distributed.devices import RankInfo, as_launched, count_here, launcher_variables, of_rank, rank_info
 
 PLACE = RankInfo(rank=1, world=4, local_world=2)
 TORCHRUN = {
@@ -91,9 +91,26 @@ def test_settings_are_unchanged_without_a_launcher() -> None:
     assert as_launched(settings, None) == settings
 
 
-def test_a_single_process_takes_the_first_device() -> None:
-    assert first(4) == first("auto") == 1
-    assert first([3, 1]) == [3]
+@pytest.mark.parametrize(
+    ("devices", "accelerator", "gpus", "expected"),
+    [  # of a process alone, and of ranks 0 and 1 on their machine
+        (1, "auto", 0, [1, 1, 1]),
+        (2, "cpu", 4, [1, 1, 1]),
+        ("auto", "auto", 4, [1, [0], [1]]),
+        (2, "gpu", 1, [1, [0], [0]]),  # each rank sees one
+        ([3, 1], "gpu", 4, [[3], [3], [1]]),
+    ],
+)
+def test_the_device_of_a_process(
+    devices: Any, accelerator: str, gpus: int, expected: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    found = [of_rank(trainer(devices, accelerator))]
+    for rank in ("0", "1"):
+        monkeypatch.setenv("LOCAL_RANK", rank)
+        found.append(of_rank(trainer(devices, accelerator)))
+    assert found == expected
 
 
 def test_torchrun() -> None:

@@ -248,6 +248,7 @@ def test_a_fault_of_the_ranks_is_printed_once(tmp_path: Path, capfd: pytest.Capt
     assert capfd.readouterr().err.count(f"error: {fault}\n") == 1
 
 
+@pytest.mark.slow
 def test_the_exit_code_of_rank_zero_is_returned(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("from sentattn.training.launch import run_rank; exit(run_rank(lambda: exit(75)))")

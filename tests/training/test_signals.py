@@ -14,6 +14,7 @@ from tiny import tiny
 
 from sentattn import fit
 from sentattn.data import datamodule
+from sentattn.distributed import ranks
 from sentattn.errors import Interruption
 from sentattn.run import Run
 from sentattn.training.lit_module import LitClassifier
@@ -146,6 +147,16 @@ def test_signals_are_deferred() -> None:
             os.kill(os.getpid(), signal.SIGINT)
     with Signals() as signals, pytest.raises(Interruption):
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_ranks_stop_after_their_step_however_many_signals_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster may send a signal to all processes, and their launcher passes it on."""
+    monkeypatch.setattr(ranks, "several", lambda: True)
+    with Signals() as signals:
+        signals.deferred = True
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert signals.received == signal.SIGTERM
 
 
 def test_worker_processes_ignore_ctrl_c_and_end_by_sigterm() -> None:
