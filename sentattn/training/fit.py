@@ -89,7 +89,12 @@ def fit(
             progress=progress,
         )
         with explained_errors(own, run), recorded(run, result, recorder, resumed=resume is not None) as loggers:
-            others = with_standard_callbacks(settings, [*own.values(), *callbacks], loggers)
+            others = with_standard_callbacks(
+                [*own.values(), *callbacks],
+                loggers,
+                log_every=settings.trainer.get("log_every_n_steps"),
+                ema_decay=settings.ema_decay,
+            )
             trainer = build_trainer(settings.trainer, callbacks=[*others, recorder], loggers=loggers)
             start = run.last_checkpoint if resume else None
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)

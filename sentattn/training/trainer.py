@@ -73,14 +73,15 @@ def build_callbacks(settings: Node) -> dict[str, Callback]:
     return callbacks
 
 
-def with_standard_callbacks(settings: Node, callbacks: Sequence[Callback], loggers: Sequence[Guard]) -> list[Callback]:
+def with_standard_callbacks(
+    callbacks: Sequence[Callback], loggers: Sequence[Guard], *, log_every: int | None, ema_decay: float | None
+) -> list[Callback]:
     """Returns the callbacks of a training in the order in which Lightning calls them, but for its recorder, the last.
 
     They see a loss that is not finite before all others, and the average of the weights is updated after all others.
     """
-    every = settings["trainer"].get("log_every_n_steps") or 0
-    points = [StepPoints(loggers, every=every)] if loggers else []
-    return [FiniteLoss(), *callbacks, *points, *averaging(settings["ema_decay"])]
+    points = [StepPoints(loggers, every=log_every or 0)] if loggers else []
+    return [FiniteLoss(), *callbacks, *points, *averaging(ema_decay)]
 
 
 @contextmanager
