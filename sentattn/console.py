@@ -83,12 +83,6 @@ def table_in_format(cells: Sequence[Sequence[str]], style: Literal["markdown", "
     return [start, r"\toprule", top.replace(r"\_", " "), r"\midrule", *body, r"\bottomrule", end]
 
 
-def latex_float(tabular: Sequence[str], caption: str, label: str | None = None) -> list[str]:
-    """Returns lines of LaTeX as a table with a caption, which is plain text, and a label to refer to."""
-    named = [rf"\label{{{label}}}"] if label else []
-    return [r"\begin{table}", r"\centering", rf"\caption{{{_in_latex(caption)}}}", *named, *tabular, r"\end{table}"]
-
-
 def _in_latex(text: str) -> str:
     """Returns plain text on one line of LaTeX."""
     return " ".join(text.split()).translate(LATEX_SPECIAL)

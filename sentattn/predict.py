@@ -22,7 +22,7 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
               the model's vocabulary, and of a model with a wide part its `parts` are the logits of attention and wide,
               and its `ngrams` those that change them most
   pairs       true or false: token-to-token weights too, where the model has them, as a map with the tokens
-              on both axes (plot=), as lists of rows (json) or as the largest ones (text); default true
+              on both axes (plot=FILE.html), as lists of rows (json) or as the largest ones (text); default true
               for text=, false for input=, since they grow with the square of the length
   batch_size  texts in a batch; default 64 (with pairs 1)
   trust       trust=true loads a run with classes of your own: it can run any code that the run names
@@ -59,6 +59,7 @@ from sentattn.data.readers.tables import JSON, Options, as_columns
 from sentattn.errors import DataError, Fault, RunError, SettingError
 from sentattn.prediction.frames import free_name, prediction_columns
 from sentattn.prediction.prediction import NO_TEXT, Prediction
+from sentattn.rendering import PAGES, require_format, save
 from sentattn.run import replacing, writing
 
 KEYS = {
@@ -176,10 +177,8 @@ def main(arguments: list[str]) -> None:
     for note in summary.notes() if source else ():
         print(note, file=sys.stderr)
     if "plot" in settings:
-        from sentattn.rendering import save
-
-        note = save(summary.plotted, Path(settings["plot"]))
-        print(f"picture in {settings['plot']}", *filter(None, [note]), sep="; ", file=sys.stderr)
+        save(summary.plotted, Path(settings["plot"]))
+        print(f"picture in {settings['plot']}", file=sys.stderr)
 
 
 def _check(settings: Mapping[str, Any]) -> None:
@@ -189,7 +188,7 @@ def _check(settings: Mapping[str, Any]) -> None:
     is_table = is_input and not is_lines(settings["input"])
     no_pairs = "pairs" in settings and not _shows_pairs(settings)
     batch_of_one = settings.get("pairs") and "batch_size" in settings and not no_pairs
-    places = "pairs are shown by text=... on the terminal, format=json, plot=FILE and output=FILE.jsonl"
+    places = "pairs are shown by text=... on the terminal, format=json, plot=FILE.html and output=FILE.jsonl"
     checks = [
         ("input", "conflict", is_input and "text" in settings, "text= and input= exclude one another; leave one out."),
         ("text", "missing", not is_input and not is_text, 'Nothing to predict: type text="..." or input=FILE.'),
@@ -208,14 +207,12 @@ def _check(settings: Mapping[str, Any]) -> None:
     if faults:
         raise SettingError(*faults)
     if "plot" in settings:
-        from sentattn.rendering import require_format
-
         require_format(Path(settings["plot"]))
 
 
 def _shows_pairs(settings: Mapping[str, Any]) -> bool:
     """Whether the output has a place for token-to-token weights."""
-    if "plot" in settings:
+    if Path(settings.get("plot", "")).suffix.lower() in PAGES:
         return True
     if "output" in settings:
         return Path(settings["output"]).suffix == ".jsonl"

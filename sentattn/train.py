@@ -20,7 +20,7 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
   logger=wandb             csv, tensorboard, mlflow, several as [csv,wandb], or none
   output_dir=outputs       where the run is written
 
-  seeds                    seeds=3 trains three runs, with the seeds from `seed` on, and prints their mean
+  seeds                    seeds=3 trains three runs, with the seeds from `seed` on
   from                     from=DIR starts from the settings of a run, or of a file such as a sweep's best.yaml
   init_from=null           init_from=DIR starts from the weights of a finished run, as far as they fit
   resume                   resume=DIR continues an interrupted run to the same end; resume=auto finds it
@@ -69,7 +69,7 @@ import yaml
 from sentattn.config import command_line
 from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, SettingError, TrainingError
-from sentattn.run import RESULT, Run
+from sentattn.run import Run
 
 if TYPE_CHECKING:
     from sentattn.trained import TrainedRun
@@ -177,16 +177,14 @@ def _train(arguments: list[str]) -> None:
 
 
 def _report(runs: Sequence[Run]) -> None:
-    """Prints the leaderboard of the runs, and how to read a text with the last one."""
+    """Prints the commands that compare the runs on these data, and read a text with the last of those trained."""
     from sentattn.distributed import ranks
 
     if ranks.is_rank_zero() and runs:
-        lines: list[str] = []
-        if len(list(runs[-1].path.parents[1].glob(f"*/*/{RESULT}"))) > 1:
-            from sentattn.compare.leaderboard import training_lines
-
-            lines = training_lines(runs)
-        print(*lines, f"read a text with it:\n{predict_command(runs[-1].path)}", sep="\n")
+        path = runs[-1].path
+        split = "" if runs[-1].settings["test"] else " split=val"
+        print(f"compare it with others:\n  python -m sentattn.compare {shlex.quote(str(path.parents[1]))}{split}")
+        print(f"read a text with it:\n{predict_command(path)}")
 
 
 def predict_command(path: Path) -> str:

@@ -93,14 +93,12 @@ SPECIAL = st.text(
 )
 
 
-@given(st.lists(st.tuples(SPECIAL, SPECIAL), min_size=2, max_size=4), SPECIAL)
-def test_a_latex_table_has_every_text_as_it_is(cells: list[tuple[str, str]], caption: str) -> None:
-    lines = console.latex_float(console.table_in_format(cells, "latex"), caption, "tab:a")
-    assert lines[:2] == [r"\begin{table}", r"\centering"]
-    assert lines[3:6] == [r"\label{tab:a}", r"\begin{tabular}{lr}", r"\toprule"]
-    assert (lines[7], lines[-3:]) == (r"\midrule", [r"\bottomrule", r"\end{tabular}", r"\end{table}"])
-    assert read_latex(lines[2].removeprefix(r"\caption{").removesuffix("}")) == one_line(caption)
-    for row, line in zip(cells[1:], lines[8:-3], strict=True):
+@given(st.lists(st.tuples(SPECIAL, SPECIAL), min_size=2, max_size=4))
+def test_a_latex_table_has_every_text_as_it_is(cells: list[tuple[str, str]]) -> None:
+    lines = console.table_in_format(cells, "latex")
+    assert lines[:2] == [r"\begin{tabular}{lr}", r"\toprule"]
+    assert (lines[3], lines[-2:]) == (r"\midrule", [r"\bottomrule", r"\end{tabular}"])
+    for row, line in zip(cells[1:], lines[4:-2], strict=True):
         found = [read_latex(cell) for cell in line.removesuffix(r" \\").split(" & ")]
         assert found == [one_line(cell) for cell in row]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 from tiny import tiny
 
+from sentattn.compare import __main__ as compare
 from sentattn.train import main, predict_command
 
 
@@ -22,10 +24,12 @@ def test_the_printed_command_fits_a_terminal(folder: str) -> None:
     assert all(line.endswith(" " + chr(92)) for line in lines[:-1])
 
 
-def test_a_run_ends_with_its_leaderboard_and_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1", "test=false")
-    assert main(words) == 0
-    assert "settings in the newest runs" not in capsys.readouterr().out
-    assert main([*words, "optimizer.lr=0.01"]) == 0
+def test_a_run_ends_with_the_commands_that_compare_and_predict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1", "test=false")) == 0
     out = capsys.readouterr().out
-    assert out.index("best epoch 1") < out.index("2 settings in the newest runs") < out.index("sentattn.predict")
+    [command] = [line.split("sentattn.compare ")[1] for line in out.splitlines() if "sentattn.compare " in line]
+    assert out.index("best epoch 1") < out.index("sentattn.compare") < out.index("sentattn.predict")
+    assert compare.main(shlex.split(command)) == 0
+    assert "split val" in capsys.readouterr().out

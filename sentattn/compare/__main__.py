@@ -1,9 +1,9 @@
 """Compare finished runs: which setting is better, is it sure, and what did it cost?
 
 usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
-                                  [pairs=declared] [plan=FILE.yaml] [write_plan=true]
-                                  [reference=tfidf,nbsvm,...] [insight=true] [ensemble=true] [format=table]
-                                  [output=FILE] [columns=NAME,...] [report=FILE] [figure=FILE] [to=wandb]
+                                  [pairs=declared] [plan=FILE.yaml] [reference=tfidf,nbsvm,...] [insight=true]
+                                  [format=table] [output=FILE] [columns=NAME,...] [report=FILE] [figure=FILE]
+                                  [to=wandb]
 
   FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
               Trials of sweeps are left out unless their own directories are given
@@ -16,20 +16,15 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
               most six settings the best is compared with each other one, as exploratory
   plan        a file that declares split, metric, margin, seeds, base (arguments that all have), and pairs of
               {a: {KEY: VALUE}, b: {KEY: VALUE}} before looking
-  write_plan  true: writes such a file, with the pairs that the runs' settings make; no prediction is read
   reference   linear models over n-grams, fitted once on the same training rows: tfidf (TF-IDF of 1 and 2 words,
-              logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words), fasttext (Joulin et al. 2016, 1 and 2
-              words, three seeds; where it is installed). probe: logistic regression over the mean and over the first
-              state of the pretrained encoder of the runs, which is not trained
+              logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words). probe: logistic regression over the
+              mean and over the first state of the pretrained encoder of the runs, which is not trained
   insight     true: what the attention means, as tables below the leaderboard: the shape of the weights, their
               faithfulness and, on the demo, plausibility, on a sample of 200 rows; a number, or all, for another
               sample. Kept with each run, so the next call is fast
-  ensemble    true: the leaderboard also has the average of the log odds of each setting's seeds, as one model with the
-              sum of their costs; it has neither interval nor verdict
   output_dir  folder for the runs of references; default outputs
   format      table (default), markdown, csv or latex
   columns     columns of the leaderboard, such as accuracy,f1_macro,train_seconds; default all, in a terminal a few
-  caption     caption of format=latex, as plain text, which makes the tabular a table; label is its label
   output      file for the leaderboard; with format=csv the tests are written next to it, as NAME-tests.csv
   report      file for a page with charts, the numbers behind them, and texts on which settings disagree; of a single
               run directory it is written into it, as report.html
@@ -43,9 +38,9 @@ Examples:
   python -m sentattn.compare outputs
   python -m sentattn.compare outputs/imdb where=data.max_length=600 pairs=all
   python -m sentattn.compare outputs/imdb format=markdown output=leaderboard.md report=report.html
-  python -m sentattn.compare outputs/imdb format=latex columns=accuracy,train_seconds caption="Test accuracy on IMDB"
+  python -m sentattn.compare outputs/imdb format=latex columns=accuracy,train_seconds
   python -m sentattn.compare outputs/imdb figure=figure.pdf
-  python -m sentattn.compare outputs/imdb plan=plan.yaml write_plan=true
+  python -m sentattn.compare outputs/imdb plan=plan.yaml
   python -m sentattn.compare outputs/imdb to=wandb
 """
 
@@ -63,7 +58,7 @@ from typing import TYPE_CHECKING, Any
 from sentattn.config import command_line
 from sentattn.config.arguments import as_arguments
 from sentattn.config.types import Tree
-from sentattn.console import csv_lines, latex_float
+from sentattn.console import csv_lines
 from sentattn.errors import Fault, RunError, SettingError, require_packages
 from sentattn.rendering import PAGES, PICTURES, require_format
 from sentattn.run import CONFIG, REPORT, SPLITS, TRIALS, Run, write_atomically, writing
@@ -74,29 +69,25 @@ if TYPE_CHECKING:
 
 COMMA = re.compile(r",(?![^\[\]]*\])")
 """Outside the brackets of a list."""
-REFERENCES = ("tfidf", "nbsvm", "fasttext", "probe")
+REFERENCES = ("tfidf", "nbsvm", "probe")
 OPTIONS: dict[str, tuple[str, Any]] = {
     "split": ("str", None),
     "where": ("str", ""),
     "margin": ("Positive", 0.5),
     "pairs": ('Literal["declared", "all"]', "declared"),
     "plan": ("str", None),
-    "write_plan": ("bool", False),
     "reference": ("str", ""),
     "insight": ('bool | Count | Literal["all"]', False),
-    "ensemble": ("bool", False),
     "output_dir": ("str", "outputs"),
     "format": ('Literal["table", "markdown", "csv", "latex"]', "table"),
     "columns": ("str", ""),
-    "caption": ("str", None),
-    "label": ("str", None),
     "output": ("str", None),
     "report": ("str", None),
     "figure": ("str", None),
     "to": ('Literal["wandb"]', None),
 }
 """Type and default of each option."""
-ANALYSIS = ("split", "where", "margin", "pairs", "plan", "reference", "insight", "ensemble", "output_dir")
+ANALYSIS = ("split", "where", "margin", "pairs", "plan", "reference", "insight", "output_dir")
 """Options that `leaderboard` has too."""
 
 
@@ -105,14 +96,6 @@ def main(arguments: list[str]) -> None:
     """Runs the command."""
     options = _read_options(arguments)
     paths = [Path(text) for text in options["runs"]]
-    if options["write_plan"]:
-        from sentattn.compare.plan import write_plan
-
-        path = Path(options["plan"])
-        plan, faults = write_plan(path, paths, split=options["split"] or "test", margin=options["margin"])
-        _warn(faults)
-        print(f"{plan.text}\nplan: {path} (SHA-256 {plan.digest}); edit it before you look at results.")
-        return
     studies = [path for path in paths if (path / TRIALS).is_file()]
     comparisons = [] if options["to"] and studies == paths else _compare(paths, options)
     if comparisons:
@@ -132,8 +115,8 @@ def leaderboard(
 
     Args:
         runs: Runs, run directories, or folders that hold some; one or several.
-        options: Options of the command: `split`, `where`, `margin`, `pairs`, `plan`, `reference`, `insight`, `ensemble`
-            and `output_dir`, such as `reference=["tfidf", "nbsvm"]`.
+        options: Options of the command: `split`, `where`, `margin`, `pairs`, `plan`, `reference`, `insight` and
+            `output_dir`, such as `reference=["tfidf", "nbsvm"]`.
 
     Raises:
         UserError: If an option is wrong, or no finished run is left.
@@ -158,7 +141,7 @@ def _read_options(arguments: Sequence[str], legal: Mapping[str, tuple[str, Any]]
     for key, endings in (("report", PAGES), ("figure", PICTURES)):
         if options[key]:
             require_format(Path(options[key]), key, endings)
-    if options["plan"] and not options["write_plan"]:
+    if options["plan"]:
         from sentattn.compare.plan import read_plan
 
         plan = options["plan"] = read_plan(Path(options["plan"]))
@@ -167,7 +150,7 @@ def _read_options(arguments: Sequence[str], legal: Mapping[str, tuple[str, Any]]
             if typed.get(key, options[key]) != options[key]:
                 message = f"{key}={typed[key]}: the plan has {key}={options[key]}. Leave it out."
                 raise SettingError(Fault(key, "conflict", message))
-    if options["to"] and not options["write_plan"]:
+    if options["to"]:
         require_packages("to", "to=wandb", ["wandb_workspaces"], "sentattn[dashboard]")
     return options
 
@@ -182,14 +165,6 @@ def _faults(options: Tree) -> Iterator[Fault]:
     for text in options["where"]:
         if "=" not in text:
             yield Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {text}.")
-    for key, needs, has_it in (
-        ("caption", "format=latex", options["format"] == "latex"),
-        ("label", "caption=TEXT", options["caption"]),
-    ):
-        if options[key] and not has_it:
-            yield Fault(key, "no_effect", f"{key} has no effect without {needs}.")
-    if options["write_plan"] and not options["plan"]:
-        yield Fault("plan", "missing", "write_plan=true needs a file to write: plan=FILE.yaml.")
     if options["to"] and options["split"] not in (None, *SPLITS):
         yield Fault("to", "conflict", f"W&B has split=test and split=val alone, not {options['split']}.")
 
@@ -214,9 +189,7 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     if options["figure"]:
         require_same_rows("figure", options["figure"], comparisons)
     margin, explore, rows = options["margin"], options["pairs"] == "all", options["insight"]
-    comparisons = [
-        replace(comparison, margin=margin, explore=explore, ensemble=options["ensemble"]) for comparison in comparisons
-    ]
+    comparisons = [replace(comparison, margin=margin, explore=explore) for comparison in comparisons]
     if rows:
         from sentattn.compare import insight
 
@@ -244,7 +217,6 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     board, style, tables = Leaderboard(comparisons), options["format"], []
     for comparison in comparisons:
         lines = board_lines(comparison, style, options["columns"])
-        lines = latex_float(lines, options["caption"], options["label"]) if options["caption"] else lines
         tables.append("\n".join([*lines, *insight_lines(comparison, style)]))
     print(board.text(tables))
     if options["output"]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.compare.pairs import Plan, SettingPair, best_against_reference, declared_indices
-from sentattn.compare.runs import EvaluatedRun, Rows, Setting, average_of_seeds, group_by_setting, read_runs
+from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs
 from sentattn.compare.statistics import LEVEL, Estimate, Verdict, difference, holm, mcnemar, verdict
 from sentattn.config.schema import SEEDS
 from sentattn.console import plural
@@ -90,7 +90,6 @@ class Comparison:
         split: `test`, `val` or the name of an evaluation.
         margin: Points of accuracy within which two settings count as equivalent.
         explore: Whether all pairs are tested, those that are not declared as exploratory.
-        ensemble: Whether the leaderboard also has the average of each setting's seeds.
         plan: The plan whose pairs are tested; None for the pairs that are declared by how settings differ.
         insights: Diagnostics of the settings' attentions.
     """
@@ -99,7 +98,6 @@ class Comparison:
     split: str
     margin: float = 0.5
     explore: bool = False
-    ensemble: bool = False
     plan: Plan | None = None
     insights: Sequence[Insight] = ()
 
@@ -141,13 +139,7 @@ class Comparison:
     @cached_property
     def leaderboard(self) -> list[Setting]:
         """The settings, the most accurate first."""
-        return sorted(self.settings, key=_accuracy, reverse=True)
-
-    @cached_property
-    def entries(self) -> list[Setting]:
-        """The rows of the leaderboard: its settings and, with `ensemble`, the average of each one's seeds."""
-        averages = [average_of_seeds(setting) for setting in self.settings if self.ensemble and len(setting.runs) > 1]
-        return sorted([*self.leaderboard, *averages], key=_accuracy, reverse=True)
+        return sorted(self.settings, key=lambda setting: setting.metrics["accuracy"].value, reverse=True)
 
     @property
     def declared(self) -> list[SettingPair]:
@@ -287,10 +279,6 @@ def compare_models(settings: Sequence[Setting], group_N: Ints | None) -> str:
     points = 100 * float(first_N.mean() - second_N.mean())
     result = "differ" if p < LEVEL else "do not differ detectably"
     return f"These two trained models, {first.name} and {second.name}, {result}: {points:+.1f} points, {_p(p)}."
-
-
-def _accuracy(setting: Setting) -> float:
-    return setting.metrics["accuracy"].value
 
 
 def _keys(pair: SettingPair) -> frozenset[str]:

@@ -1,33 +1,24 @@
-"""The leaderboard of a comparison and the results of its tests as lines of text; the summary after a training."""
+"""The leaderboard of a comparison and the results of its tests as lines of text."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sentattn.compare.comparison import Comparison, read_comparisons
-from sentattn.compare.runs import NOT_READ, EvaluatedRun, Setting, group_by_setting
-from sentattn.config.schema import BETTER
+from sentattn.compare.comparison import Comparison
+from sentattn.compare.runs import Setting
 from sentattn.console import Format, csv_lines, format_count, table_in_format, table_lines, wrap
-from sentattn.errors import Fault, SettingError, UserError
+from sentattn.errors import Fault, SettingError
 from sentattn.metrics import MAJORITY
-from sentattn.run import SPLITS, Run
 
 IN_TERMINAL = ("accuracy", "log_loss")
 """Metrics that fit 80 columns; the other formats have all."""
 COSTS = ("parameters", "train seconds", "tokens per second", "ms one text", "ms a batch", "trials")
 """Columns after the metrics: `trials` is the number of trials of the study that found a setting."""
-TOP, AROUND = 5, 1
-"""Rows from the top, and rows on either side of a marked setting, that are shown."""
 UNEVEN = 10
 """An interval is written with its ends where its middle is farther from the value than half of it over this."""
-NEWEST = 20
-"""Runs that the leaderboard after a training is about."""
 
 
 def board_lines(comparison: Comparison, style: Format = "table", columns: Sequence[str] = ()) -> list[str]:
@@ -41,7 +32,7 @@ def board_lines(comparison: Comparison, style: Format = "table", columns: Sequen
     if style != "table":
         return table_in_format(chosen, style)
     remarks = [line for note in notes(comparison.leaderboard) for line in wrap(note, "", "  ")]
-    lines = _terminal_lines(comparison.entries, majority=comparison.majority)
+    lines = _terminal_lines(comparison)
     if columns:
         width = sum(max(map(len, column)) + 2 for column in zip(*chosen, strict=True))
         lines = table_lines(chosen, align="<" + ">" * len(columns), wrap=0, width=width)
@@ -80,7 +71,7 @@ def cells(comparison: Comparison) -> list[list[str]]:
     """Returns the heading and a row for each setting, as text, and one for the share of the largest class."""
     names = list(comparison.leaderboard[0].metrics)
     rows = [["settings", "seeds", *names, *COSTS]]
-    for setting in comparison.entries:
+    for setting in comparison.leaderboard:
         costs = ["-" if np.isnan(cost) else f"{cost:,.{digits}f}" for cost, digits in _costs(setting)]
         rows.append([setting.name, str(len(setting.runs)), *(format_metric(setting, name) for name in names), *costs])
     values = [f"{comparison.majority:.4f}" if name == "accuracy" else "-" for name in names]
@@ -91,7 +82,7 @@ def values(comparison: Comparison) -> list[list[object]]:
     """Returns unrounded values with the ends of 95% intervals, empty where there are none; the header first."""
     names = [f"{name}{end}" for name in comparison.leaderboard[0].metrics for end in ("", "_low", "_high")]
     rows: list[list[object]] = [["settings", "seeds", *names, *(name.replace(" ", "_") for name in COSTS)]]
-    for setting in comparison.entries:
+    for setting in comparison.leaderboard:
         rows.append([setting.name, len(setting.runs)])
         for name, estimate in setting.metrics.items():
             rows[-1] += [estimate.value, *(setting.interval(name) or ("", ""))]
@@ -122,29 +113,15 @@ def format_metric(setting: Setting, name: str, *, with_interval: bool = True) ->
     return f"{value:.4f} ±{half:.4f}" if is_even else f"{value:.4f} ({low:.4f} to {high:.4f})"
 
 
-def _terminal_lines(
-    settings: Sequence[Setting],
-    metric: str = "accuracy",
-    marked: Setting | None = None,
-    *,
-    majority: float | None = None,
-) -> list[str]:
-    """Returns settings that are ranked by a metric for 80 columns; with a marked one, the top and those next to it."""
-    metrics = list(dict.fromkeys([metric, *IN_TERMINAL]))[: len(IN_TERMINAL)]
-    place = next((i for i, setting in enumerate(settings) if setting is marked), None)
-    visible = [i for i in range(len(settings)) if place is None or i < TOP or abs(i - place) <= AROUND]
-    rows: list[tuple[str, ...]] = [("", "settings", "seeds", *metrics, "params", "train")]
-    for before, i in zip([-1, *visible], visible, strict=False):
-        if i > before + 1:
-            rows.append(("", "...", *[""] * (len(rows[0]) - 2)))
-        setting, mark = settings[i], "> " if i == place else ""
-        values = [format_metric(setting, name, with_interval=name == metric) for name in metrics]
+def _terminal_lines(comparison: Comparison) -> list[str]:
+    """Returns the leaderboard for 80 columns."""
+    rows: list[tuple[str, ...]] = [("", "settings", "seeds", *IN_TERMINAL, "params", "train")]
+    for rank, setting in enumerate(comparison.leaderboard, start=1):
+        values = [format_metric(setting, name, with_interval=name == "accuracy") for name in IN_TERMINAL]
         costs = format_count(setting.parameters), f"{setting.cost('seconds.train'):.0f} s"
-        rows.append((f"{mark}{i + 1}", setting.name, str(len(setting.runs)), *values, *costs))
-    if majority is not None:
-        rows.append(("", MAJORITY, "", *(f"{majority:.4f}" if name == "accuracy" else "" for name in metrics), "", ""))
-    more = len(settings) - 1 - visible[-1]
-    return [*table_lines(rows, align="><>>>>>", wrap=1), *([f"{more} more"] if more else [])]
+        rows.append((str(rank), setting.name, str(len(setting.runs)), *values, *costs))
+    rows.append(("", MAJORITY, "", f"{comparison.majority:.4f}", "", "", ""))
+    return table_lines(rows, align="><>>>>>", wrap=1)
 
 
 def notes(settings: Sequence[Setting]) -> list[str]:
@@ -174,58 +151,3 @@ def verdict_rows(comparison: Comparison) -> list[list[object]]:
         rows[-1] += [pair.p_difference, 1 - pair.levels[0], *of_difference]
         rows[-1] += [pair.p_equivalence, 1 - 2 * pair.levels[1], *of_equivalence]
     return rows
-
-
-def training_lines(runs: Sequence[Run]) -> list[str]:
-    """Returns the summary of finished runs of a setting, a seed each: all metrics, and the leaderboard they are on.
-
-    The leaderboard ranks the settings of the newest runs on the same data under the same `output_dir`, by the
-    objective. It reads the `result.json` of at most `NEWEST` runs and nothing else, so that it takes no longer the more
-    runs there are. It is left out where this setting is the only one.
-    """
-    lines = _seed_lines(runs) if len(runs) > 1 else []
-    result = runs[-1].result
-    objective = result["settings"]["objective"]["metric"]
-    metric = objective.removeprefix("val/")
-    ranked = _newest(runs, Path(result["settings"]["output_dir"], result["data"]), metric)
-    trained = next((setting for setting in ranked if setting.key == result["setting"]), None)
-    if trained and len(ranked) > 1:
-        title = f"{len(ranked)} settings in the newest runs on {result['data']}, by {objective}, without intervals:"
-        majority = result.get("majority", {}).get("val")
-        lines += [title, *_terminal_lines(ranked, metric, trained, majority=majority)]
-    return lines
-
-
-def _seed_lines(runs: Sequence[Run]) -> list[str]:
-    """Returns all metrics of a setting on the splits whose predictions can be read."""
-    by_split: dict[str, Setting] = {}
-    for split in SPLITS:
-        with suppress(UserError):
-            by_split[split] = read_comparisons([run.path for run in runs], split=split)[0][0].leaderboard[0]
-    if not by_split:
-        return []
-    setting, *_ = by_split.values()
-    seeds = ", ".join(str(run.seed) for run in setting.runs)
-    rows = [["", *by_split]]
-    rows += [[name, *(format_metric(of_split, name) for of_split in by_split.values())] for name in setting.metrics]
-    title = f"{len(setting.runs)} seeds ({seeds}): means with 95% intervals."
-    return [title, *table_lines(rows, align="<" + ">" * len(by_split))]
-
-
-def _newest(runs: Sequence[Run], folder: Path, metric: str) -> list[Setting]:
-    """Returns the settings of runs and of the newest runs in a folder with the same rows, the best by a metric first.
-
-    Runs that cannot be read and trials of sweeps are left out.
-    """
-    newest = sorted(folder.glob("*/*/"), key=lambda path: path.name)[-NEWEST:]  # their names begin with the time
-    evaluated = []
-    for run in (*map(Run, newest), *runs):
-        with suppress(UserError, KeyError, TypeError, ValueError):
-            result = run.result
-            status = result["status"], result["study"], result.get("data_fingerprint")
-            if status == ("finished", None, runs[-1].result.get("data_fingerprint")):
-                key, seed = result["setting"], result["seed"]
-                evaluated.append(EvaluatedRun(run, result["settings"], result, key, seed, *NOT_READ))
-    settings = group_by_setting(evaluated)
-    known = [setting for setting in settings if math.isfinite(setting.stored(f"val/{metric}"))]
-    return sorted(known, key=lambda setting: setting.stored(f"val/{metric}"), reverse=BETTER[metric] == "max")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -12,16 +11,14 @@ from pathlib import Path
 import yaml
 
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.pairs import Plan, declared_indices
-from sentattn.compare.runs import VECTORS, EvaluatedRun, Setting, group_by_setting, read_runs, rest
+from sentattn.compare.pairs import Plan
+from sentattn.compare.runs import Setting, rest
 from sentattn.config import types
-from sentattn.config.compose import ENCODER, PRETRAINED, REVISION, TOKENIZER, compose
-from sentattn.config.groups import Choices, get_path
+from sentattn.config.compose import PRETRAINED, TOKENIZER, compose
 from sentattn.config.schema import SEEDS
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Kind, Node, Tree
 from sentattn.errors import Fault, RunError, SettingError, UserError
-from sentattn.run import write_atomically
 
 KEYS: dict[str, Kind] = {
     "split": 'Literal["test", "val"]',
@@ -34,7 +31,16 @@ KEYS: dict[str, Kind] = {
 SIDES = ("a", "b")
 RESOLVED_LATER = "auto"  # a value that a training resolves by the machine; a run with any value fits it
 LABEL = "model.name"  # the name of a preset, which changes no result
-GROUPS = ("model", "model/", "data", "loss", "optimizer", "scheduler")  # whose choices a proposed plan names
+EXAMPLE = """\
+split: test
+metric: accuracy
+margin: 0.5
+seeds: [0, 1, 2]
+base: [model=structured, data=imdb]
+pairs:
+  - {a: {model/attention: structured}, b: {model/attention: uniform}}
+  - {a: {model.freeze_attention: false}, b: {model.freeze_attention: true}}
+"""
 
 
 def read_plan(path: Path) -> Plan:
@@ -43,9 +49,10 @@ def read_plan(path: Path) -> Plan:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
-        raise SettingError(Fault("plan", "unreadable", f"plan={path} cannot be read: {reason}.")) from error
+        message = f"plan={path} cannot be read: {reason}. An example:\n{EXAMPLE}"
+        raise SettingError(Fault("plan", "unreadable", message)) from error
     if not isinstance(content, dict):
-        raise SettingError(Fault("plan", "type", f"plan={path} must hold the keys {', '.join(KEYS)}."))
+        raise SettingError(Fault("plan", "type", f"plan={path} must hold keys and values. An example:\n{EXAMPLE}"))
     faults = [
         Fault(str(key), "unknown", f"plan={path}: no key {key!r}; there are {', '.join(KEYS)}.")
         for key in content
@@ -156,78 +163,3 @@ def _train(arguments: Sequence[str], seeds: Sequence[int]) -> Iterator[str]:
         [first, *others] = [seed for _, seed in group]
         words = [*arguments, f"seed={first}", *([f"seeds={1 + len(others)}"] if others else [])]
         yield f"python -m sentattn.train {shlex.join(words)}"
-
-
-def write_plan(path: Path, folders: Sequence[Path], *, split: str, margin: float) -> tuple[Plan, list[Fault]]:
-    """Writes a new plan with the pairs that are declared for the settings of runs; no prediction is read.
-
-    Returns the plan, and an error for each run that is left out; a `RunError` if no pair is found or the file exists.
-    """
-    if path.exists():
-        raise RunError(Fault("plan", "conflict", f"plan={path} exists; a plan is written once. Name another file."))
-    runs, faults = read_runs(folders, split=None)
-    by_rows: dict[object, list[EvaluatedRun]] = defaultdict(list)
-    for run in runs:
-        by_rows[run.result["data"], run.fingerprint].append(run)
-    candidates = [
-        (settings, declared_indices([setting.settings for setting in settings], [None] * len(settings)))
-        for settings in map(group_by_setting, by_rows.values())
-    ]
-    settings, pairs = max(candidates, key=lambda candidate: len(candidate[1]))
-    overrides: dict[int, Tree] = {}
-    for number in sorted({number for pair in pairs for number in pair}):
-        try:
-            overrides[number] = as_overrides(settings[number].settings)
-        except UserError as error:
-            faults += error.faults
-    pairs = [pair for pair in pairs if set(pair) <= overrides.keys()]
-    if not pairs:
-        message = "These runs hold no pair of settings that differ in one part only: there is nothing to plan."
-        raise RunError(*faults, Fault("plan", "missing", message))
-    used = {number: _texts(overrides[number]) for pair in pairs for number in pair}
-    common = set.intersection(*(set(texts.items()) for texts in used.values()))
-    seeds = sorted({run.seed for number in used for run in settings[number].runs})
-    while len(seeds) < SEEDS:
-        seeds.append(seeds[-1] + 1)
-    sides = {
-        number: {key: value for key, value in overrides[number].items() if (key, texts[key]) not in common}
-        for number, texts in used.items()
-    }
-    content = {
-        "split": split,
-        "metric": "accuracy",
-        "margin": margin,
-        "seeds": seeds,
-        "base": [f"{key}={text}" for key, text in used[pairs[0][0]].items() if (key, text) in common],
-        "pairs": [{"a": sides[first], "b": sides[second]} for first, second in pairs],
-    }
-    write_atomically(path, Plan(path, content).text)
-    return read_plan(path), faults
-
-
-def as_overrides(settings: Node) -> Tree:
-    """Returns the overrides that train a run's settings again: choices of groups, then single values.
-
-    A `SettingError` if they cannot be typed, as with a class that no file in `conf/` names.
-    """
-    choices = Choices.of()
-    chosen = {key: name for key, name in choices.chosen(settings).items() if key.startswith(GROUPS)}
-    overrides: Tree = {key: chosen[key] for key in ("model", "data") if key in chosen}
-    overrides |= {key: name for key in (ENCODER, REVISION) if (name := get_path(settings, key)) is not None}
-
-    def composed() -> Node:
-        return compose([f"{key}={text}" for key, text in _texts(overrides).items()])
-
-    standard = choices.chosen(composed())
-    overrides |= {key: name for key, name in chosen.items() if standard.get(key) != name}
-    flat, now = rest(settings), rest(composed())
-    overrides |= {key: value for key, value in flat.items() if key not in now or now[key] != value}
-    overrides = {key: value for key, value in overrides.items() if not key.endswith(f".{TARGET}")}  # of callbacks
-    if overrides.get(VECTORS):
-        overrides[VECTORS] = settings["data"]["vectors"]
-    now = rest(composed())
-    ignored = {key for key, value in now.items() if value == RESOLVED_LATER}
-    if _without(now, ignored) != _without(flat, ignored):
-        message = "has settings that the command line of a training does not reach; it is in no pair of the plan."
-        raise SettingError(Fault("plan", "unsupported", f"{settings['model']['name']} {message}"))
-    return overrides

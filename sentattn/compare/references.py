@@ -7,7 +7,6 @@ state, C classes.
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 Texts: TypeAlias = Sequence[str]
 Predictor: TypeAlias = Callable[[Any], Floats]
 """Texts, or their states_NE, to the probability of each class, (N, C)."""
-Fitting: TypeAlias = tuple[int, Callable[[float, int], Predictor]]
+Fitting: TypeAlias = tuple[int, Callable[[float], Predictor]]
 
 PROBE, STATES = "probe", ("mean", "first")
 Inputs: TypeAlias = tuple["TextData", Callable[[str], Any]]
@@ -55,10 +54,6 @@ MIN_COUNT = 2
 SMOOTHING = 1.0
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 PROBE_STRENGTHS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
-RATES = (0.05, 0.1, 0.25, 0.5, 1.0)
-LABEL = "\ue000label"
-"""Begins a label in the file that fastText reads; no token begins with it."""
-VECTOR, EPOCHS = 10, 5
 
 
 class Source(NamedTuple):
@@ -66,7 +61,7 @@ class Source(NamedTuple):
 
     Attributes:
         run: A run on the same rows.
-        model: Settings of the reference, save the chosen one.
+        model: Settings of the reference, save C.
         read: Reads the data and what the reference is fitted on, by the setting `states`; None are words.
         clipping: Settings of the data that it depends on.
         parameters: Number of parameters that are not fitted.
@@ -96,9 +91,7 @@ def require_references(names: Sequence[str], comparisons: Sequence[Comparison]) 
         RunError: If a probe is wanted and no run has a pretrained encoder.
     """
     for name in names:
-        is_fasttext = name == "fasttext"
-        package, installed = ("fasttext", "fasttext-numpy2") if is_fasttext else ("sklearn", "sentattn[report]")
-        require_packages("reference", f"reference={name}", [package], installed)
+        require_packages("reference", f"reference={name}", ["sklearn"], "sentattn[report]")
     if PROBE in names and not any(_is_pretrained(run) for comparison in comparisons for run in comparison.runs):
         message = "reference=probe needs a run with model/embedding=pretrained among those compared, and there is none"
         raise RunError(Fault("reference", "missing", f"{message}: train one with model=pretrained, or leave it out."))
@@ -111,8 +104,8 @@ def _is_pretrained(run: EvaluatedRun) -> bool:
 def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -> Comparison:
     """Adds references to a comparison, and fits those that have no run yet on its training rows.
 
-    Each has the strength or learning rate that is best on the validation rows, and is stored as a run under `folder`,
-    or several where the weights are drawn from a seed. A comparison without a pretrained encoder has no probe.
+    Each has the strength that is best on the validation rows, and is stored as a run under `folder`. A comparison
+    without a pretrained encoder has no probe.
 
     Raises:
         UserError: If texts or the encoder of a probe are missing or have changed.
@@ -123,9 +116,9 @@ def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -
         stored = _read([folder / comparison.data / name], comparison)
         known = [run for run in (*comparison.runs, *stored) if source.is_of(run)]
         if not known:
-            paths = _fit(source, comparison, folder)
-            print("\n".join(f"{name}: {path}" for path in paths))
-            known = _read(paths, comparison)
+            path = _fit(source, comparison, folder)
+            print(f"{name}: {path}")
+            known = _read([path], comparison)
         runs |= {run.path.resolve(): run for run in known}
     return replace(comparison, runs=list(runs.values()))
 
@@ -138,8 +131,8 @@ def _read(paths: Sequence[Path], comparison: Comparison) -> list[EvaluatedRun]:
     return []
 
 
-def _fit(source: Source, comparison: Comparison, folder: Path) -> list[Path]:
-    """Fits a reference; writes predictions and metrics as directories of finished runs, one for each seed."""
+def _fit(source: Source, comparison: Comparison, folder: Path) -> Path:
+    """Fits a reference; writes predictions and metrics as the directory of a finished run."""
     name = source.model["name"]
     reference = REFERENCES[name]
     data, read = source.read()[source.model.get("states")]
@@ -147,48 +140,41 @@ def _fit(source: Source, comparison: Comparison, folder: Path) -> list[Path]:
     inputs = {split: read(split) for split in ("train", "val", "test")}
     labels = {split: data.split(split).labels for split in inputs}
     parameters, fit = reference.start(inputs["train"], labels["train"], len(data.labels))
-    models = {value: fit(value, 0) for value in reference.values}
-    best = max(models, key=lambda value: correct(models[value](inputs["val"]), labels["val"]).mean())
+    models = {c: fit(c) for c in reference.strengths}
+    best = max(models, key=lambda c: correct(models[c](inputs["val"]), labels["val"]).mean())
     seconds = time.perf_counter() - started
     of_data = dict(source.run.settings["data"])
     tokenizer = data.tokenizer.fingerprint if name == PROBE else None
     if tokenizer is None and data.rules not in RULES:
         of_data["tokenizer"] = "words"
-    paths = []
-    for seed in range(reference.seeds):
-        model = models[best] if seed == 0 else fit(best, seed)
-        predictions = {split: (data.split(split), model(inputs[split]).astype(np.float32)) for split in ("val", "test")}
-        settings = {
-            "model": {**source.model, reference.chosen: best},
-            "data": of_data,
-            "seed": seed,
-            "output_dir": str(folder),
-        }
-        run = create(settings)
-        run.write_predictions(predictions)
-        metrics = {
-            f"{split}/{metric}": value
-            for split, (rows, probabilities) in predictions.items()
-            for metric, value in classifier_metrics(probabilities, rows.labels, ordered=comparison.ordered).items()
-        }
-        result = {
-            "status": "finished",
-            "setting": setting_hash(settings, tokenizer=tokenizer),
-            "study": None,
-            "model": name,
-            "data": comparison.data,
-            "seed": seed,
-            "settings": settings,
-            "deterministic": reference.seeds == 1,
-            "rows": {split: len(rows_N) for split, rows_N in labels.items()},
-            "metrics": metrics,
-            "parameters": {"total": parameters + source.parameters},
-            "seconds": {"train": seconds, "total": seconds},
-            "data_fingerprint": source.run.fingerprint,
-        }
-        run.write_result(result)
-        paths.append(run.path)
-    return paths
+    predictions = {
+        split: (data.split(split), models[best](inputs[split]).astype(np.float32)) for split in ("val", "test")
+    }
+    settings = {"model": {**source.model, "c": best}, "data": of_data, "seed": 0, "output_dir": str(folder)}
+    run = create(settings)
+    run.write_predictions(predictions)
+    metrics = {
+        f"{split}/{metric}": value
+        for split, (rows, probabilities) in predictions.items()
+        for metric, value in classifier_metrics(probabilities, rows.labels, ordered=comparison.ordered).items()
+    }
+    result = {
+        "status": "finished",
+        "setting": setting_hash(settings, tokenizer=tokenizer),
+        "study": None,
+        "model": name,
+        "data": comparison.data,
+        "seed": 0,
+        "settings": settings,
+        "deterministic": True,
+        "rows": {split: len(rows_N) for split, rows_N in labels.items()},
+        "metrics": metrics,
+        "parameters": {"total": parameters + source.parameters},
+        "seconds": {"train": seconds, "total": seconds},
+        "data_fingerprint": source.run.fingerprint,
+    }
+    run.write_result(result)
+    return run.path
 
 
 def _sources(names: Sequence[str], comparison: Comparison) -> Iterator[Source]:
@@ -256,21 +242,17 @@ def _read_states(run: EvaluatedRun, split: str, model: TextClassifier) -> dict[s
 
 
 class Reference(NamedTuple):
-    """A kind of linear model over n-grams of at most `ngrams` words, with the values of the setting that is chosen.
+    """A kind of linear model with logistic regression, whose inverse strength C is chosen on validation rows.
 
     Attributes:
         settings: Its fixed settings.
-        chosen: The setting that is chosen on validation rows.
-        values: Its values.
-        seeds: Number of trainings, one where all are equal.
+        strengths: The values of C.
         start: Takes training texts or their states, labels and the number of classes; returns the number of
-            parameters, and a function that fits a model with a value of the chosen setting and a seed.
+            parameters, and a function that fits a model with a value of C.
     """
 
     settings: Tree
-    chosen: str
-    values: tuple[float, ...]
-    seeds: int
+    strengths: tuple[float, ...]
     start: Callable[[Any, Ints, int], Fitting]
 
 
@@ -281,7 +263,7 @@ def start_tfidf(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
     vectorizer = TfidfVectorizer(sublinear_tf=True, **_vectorizer(2))
     features_NF = vectorizer.fit_transform(texts)
 
-    def fit(c: float, seed: int) -> Predictor:
+    def fit(c: float) -> Predictor:
         model = _logistic_regression(features_NF, labels_N, classes, c)
         return lambda others: model(vectorizer.transform(others))
 
@@ -301,7 +283,7 @@ def start_nbsvm(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
     modelled = range(classes) if classes > 2 else (1,)
     ratios = [log_count_ratio(counts_NF, labels_N == label) for label in modelled]
 
-    def fit(c: float, seed: int) -> Predictor:
+    def fit(c: float) -> Predictor:
         models = [
             _logistic_regression(counts_NF.multiply(ratio_F).tocsr(), (labels_N == label).astype(np.int64), 2, c)
             for label, ratio_F in zip(modelled, ratios, strict=True)
@@ -327,53 +309,6 @@ def log_count_ratio(counts_NF: Any, inside_N: np.ndarray) -> Floats:
     return ratio_F
 
 
-def start_fasttext(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
-    """FastText's classifier (Joulin et al. 2016): the mean of vectors of 1 and 2 words; the learning rate is chosen.
-
-    Probabilities that do not add up to 1 are refused: fasttext-wheel 0.9.2 repeats the largest for each class.
-    """
-    import fasttext
-
-    words = len({word for text in texts for word in text.split()})
-    buckets = 2_000_000
-
-    def fit(rate: float, seed: int) -> Predictor:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "rows.txt"
-            order = np.random.default_rng(seed).permutation(len(texts))  # fastText reads the file from top to bottom
-            lines = (f"{LABEL}{labels_N[i]} {texts[i].replace(LABEL, '')}\n" for i in order)
-            file.write_text("".join(lines), encoding="utf-8")
-            model = fasttext.train_supervised(
-                input=str(file),
-                label=LABEL,
-                lr=rate,
-                epoch=EPOCHS,
-                dim=VECTOR,
-                wordNgrams=2,
-                minCount=MIN_COUNT,
-                bucket=buckets,
-                thread=1,
-                seed=seed,
-                verbose=0,
-            )
-
-        def predict(others: Texts) -> Floats:
-            probabilities_NC = np.zeros((len(others), classes))
-            labels, shares = model.predict([text.replace(LABEL, "") for text in others], k=classes)
-            for row, (names, values) in enumerate(zip(labels, shares, strict=True)):
-                probabilities_NC[row, [int(name.removeprefix(LABEL)) for name in names]] = values
-            sums_N1: Floats = probabilities_NC.sum(axis=1, keepdims=True)
-            if not np.allclose(sums_N1, 1, atol=0.01):
-                message = "reference=fasttext: the probabilities of the package that is installed do not add up to 1"
-                raise RunError(Fault("reference", "package", f"{message}; pip install fasttext-numpy2."))
-            probabilities_NC /= sums_N1
-            return probabilities_NC
-
-        return predict
-
-    return (words + buckets + classes) * VECTOR, fit
-
-
 def start_probe(states_NE: Floats, labels_N: Ints, classes: int) -> Fitting:
     """Logistic regression over one state a text, by LBFGS to convergence; the inverse strength C is chosen.
 
@@ -386,7 +321,7 @@ def start_probe(states_NE: Floats, labels_N: Ints, classes: int) -> Fitting:
         result_NE: Floats = (others_NE - mean_E) / std_E
         return result_NE
 
-    def fit(c: float, seed: int) -> Predictor:
+    def fit(c: float) -> Predictor:
         model = _logistic_regression(scaled(states_NE), labels_N, classes, c, max_iter=10_000, tol=1e-6)
         return lambda others_NE: model(scaled(others_NE))
 
@@ -394,10 +329,9 @@ def start_probe(states_NE: Floats, labels_N: Ints, classes: int) -> Fitting:
 
 
 REFERENCES: Mapping[str, Reference] = {
-    "tfidf": Reference({"ngrams": 2, "min_count": MIN_COUNT}, "c", STRENGTHS, 1, start_tfidf),
-    "nbsvm": Reference({"ngrams": 3, "min_count": MIN_COUNT}, "c", STRENGTHS, 1, start_nbsvm),
-    "fasttext": Reference({"ngrams": 2, "min_count": MIN_COUNT}, "lr", RATES, 3, start_fasttext),
-    PROBE: Reference({}, "c", PROBE_STRENGTHS, 1, start_probe),
+    "tfidf": Reference({"ngrams": 2, "min_count": MIN_COUNT}, STRENGTHS, start_tfidf),
+    "nbsvm": Reference({"ngrams": 3, "min_count": MIN_COUNT}, STRENGTHS, start_nbsvm),
+    PROBE: Reference({}, PROBE_STRENGTHS, start_probe),
 }
 
 

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import yaml
 
-from sentattn.compare.statistics import UNKNOWN, Estimate, correct_of, estimates
+from sentattn.compare.statistics import Estimate, correct_of, estimates
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.schema import ADDED_LATER, INIT_FROM, SEEDS, counts
 from sentattn.config.targets import TARGET, check_targets, current, label
@@ -172,10 +172,7 @@ class Setting:
 
     @cached_property
     def metrics(self) -> Mapping[str, Estimate]:
-        """Each metric: mean over seeds, with its standard error; without predictions as stored, for validation rows."""
-        if self.rows is NOT_READ[0]:
-            stored = [name for name in self.runs[0].result["metrics"] if name.startswith("val/")]
-            return {name.removeprefix("val/"): Estimate(self.stored(name), [UNKNOWN]) for name in stored}
+        """Each metric: mean over seeds, with its standard error."""
         labels_N, group_N = self.rows.labels_N, self.rows.group_N
         return estimates(self.probabilities, labels_N, group_N, ordered=self.ordered, deterministic=self.deterministic)
 
@@ -191,25 +188,6 @@ class Setting:
     def cost(self, key: str) -> float:
         """Returns the mean over seeds of a cost in `result.json`, such as `seconds.train`; NaN where a run lacks it."""
         return float(np.mean([get_path(run.result, key) or np.nan for run in self.runs]))
-
-
-def average_of_seeds(setting: Setting) -> Setting:
-    """Returns the average of a setting's seeds as one model, whose costs are the sums of theirs.
-
-    Its log odds are means over the seeds: p_c is in proportion to exp(mean over seeds of log p_c). It is one model, and
-    so has neither interval nor verdict.
-    """
-    first, smallest = setting.runs[0], np.finfo(np.float64).tiny
-    product_NC = np.exp(np.log(np.maximum(setting.probabilities, smallest)).mean(axis=0))
-    result = {
-        "data": first.result["data"],
-        "parameters": {"total": setting.parameters * len(setting.runs)},
-        "seconds": {"train": setting.cost("seconds.train") * len(setting.runs)},
-        "tokens_per_second": setting.cost("tokens_per_second") / len(setting.runs),
-        "latency_ms": {size: setting.cost(f"latency_ms.{size}") * len(setting.runs) for size in ("one", "batch")},
-    }
-    run = replace(first, result=result, probabilities_NC=product_NC / product_NC.sum(axis=1, keepdims=True))
-    return Setting(f"{setting.name}: average of {len(setting.runs)} seeds", [run], False, setting.ordered)
 
 
 def group_by_setting(runs: Iterable[EvaluatedRun], *, ordered: bool = False) -> list[Setting]:

@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 PAGE, PAGES, PICTURES = ".html", (".html", ".htm"), (".png", ".pdf", ".svg")
 
 
-def save(predictions: Sequence[Prediction], path: Path) -> str:
-    """Draws predictions into a page or a picture, atomically; a `UserError` if it cannot.
-
-    Returns a note on what a picture cannot show, or an empty string.
-    """
+def save(predictions: Sequence[Prediction], path: Path) -> None:
+    """Draws predictions into a page or a picture, atomically; a `UserError` if it cannot."""
     from sentattn.rendering import html, png
 
     require_format(path)
@@ -31,7 +28,6 @@ def save(predictions: Sequence[Prediction], path: Path) -> str:
         temporary.touch()  # an unwritable folder is reported before the work, not after it
         content = html.page(predictions).encode() if ending == PAGE else png.picture(predictions, ending[1:])
         temporary.write_bytes(content)
-    return "" if ending == PAGE else png.font_note(predictions)
 
 
 def require_format(path: Path, key: str = "plot", endings: Sequence[str] = (PAGE, *PICTURES)) -> None:

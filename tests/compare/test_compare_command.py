@@ -66,23 +66,11 @@ def test_columns_are_chosen_by_name(folder: Path, style: str, tmp_path: Path) ->
     assert len(row) == {"table": 4, "markdown": 3, "csv": 3, "latex": 3}[style]  # an interval is a word
 
 
-def test_a_caption_makes_a_table_with_a_label(folder: Path, tmp_path: Path) -> None:
-    file = tmp_path / "table.tex"
-    typed = ["format=latex", "columns=accuracy", "caption=100% of {it}", "label=tab:imdb-1"]
-    assert main([str(folder), *typed, f"output={file}"]) == 0
-    lines = file.read_text().splitlines()
-    assert lines[0] == r"\begin{table}"
-    assert lines[-1] == r"\end{table}"
-    assert {r"\caption{100\% of \{it\}}", r"\label{tab:imdb-1}"} <= set(lines)
-
-
 @pytest.mark.parametrize(
     ("typed", "key", "kind"),
     [
         (["columns=accuracy,speed"], "columns", "unknown"),
         (["figure=a.jpg"], "figure", "unsupported"),
-        (["caption=Results"], "caption", "no_effect"),
-        (["label=tab:a", "format=latex"], "label", "no_effect"),
     ],
 )
 def test_bad_options_of_tables_and_figures(

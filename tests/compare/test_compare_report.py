@@ -19,7 +19,7 @@ from run_folders import compare, make_run, make_setting
 
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import Comparison, read_comparisons
-from sentattn.compare.plan import apply, write_plan
+from sentattn.compare.plan import apply, read_plan
 from sentattn.compare.report.charts import (
     Chart,
     accuracy_range,
@@ -146,8 +146,11 @@ def test_a_plan_is_shown_as_it_is_typed(tmp_path: Path) -> None:
         for seed in range(3):
             make_run(tmp_path, f"model={model}", seed=seed)
     file = tmp_path / "plan.yaml"
-    plan, _ = write_plan(file, [tmp_path], split="test", margin=0.5)
-    planned = without_plotly(page([part(apply(plan, [compare(tmp_path)]))]))
+    file.write_text(
+        "split: test\nmetric: accuracy\nmargin: 0.5\nseeds: [0, 1, 2]\nbase: [data=demo]\n"
+        "pairs:\n  - {a: {model: structured}, b: {model: lstm_mean}}\n"
+    )
+    planned = without_plotly(page([part(apply(read_plan(file), [compare(tmp_path)]))]))
     assert html.unescape(re.findall(r"<pre>(.*?)</pre>", planned, re.DOTALL)[0]) == file.read_text()
 
 

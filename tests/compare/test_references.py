@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-from collections import Counter
 from dataclasses import replace
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -45,86 +40,16 @@ def test_probabilities_of_classes(name: str, classes: int) -> None:
     random = np.random.default_rng(0)
     labels = random.integers(classes, size=200)
     texts = texts_of(labels, random)
-    probabilities = REFERENCES[name].start(texts, labels, classes)[1](1.0, 0)(texts)
+    probabilities = REFERENCES[name].start(texts, labels, classes)[1](1.0)(texts)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
     assert (probabilities.argmax(axis=1) == labels).mean() > 0.9
-
-
-class FastText:
-    """Stands in for the package: a model that predicts the label that a text's first word had most often."""
-
-    def __init__(self) -> None:
-        self.seeds: list[int] = []
-        self.labels: list[str] = []
-
-    def train_supervised(self, *, input: str, label: str, seed: int, lr: float, thread: int, **options: object) -> Any:  # noqa: A002
-        assert thread == 1, "with several threads equal seeds give different models"
-        self.seeds.append(seed)
-        rows = [line.split() for line in Path(input).read_text(encoding="utf-8").splitlines()]
-        self.labels = [words[0].removeprefix(label) for words in rows]
-        counts = Counter((words[1], words[0]) for words in rows)
-        names = sorted({words[0] for words in rows})
-        assert all(name.removeprefix(label).isdecimal() for name in names)
-
-        def predict(texts: list[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
-            shares = [{name: 1 + counts[text.split()[0], name] for name in names} for text in texts]
-            order = [sorted(names, key=share.__getitem__, reverse=True) for share in shares]
-            pairs = zip(order, shares, strict=True)
-            return order, [[share[name] / sum(share.values()) for name in row] for row, share in pairs]
-
-        return SimpleNamespace(predict=predict)
-
-
-@pytest.fixture
-def fasttext(monkeypatch: pytest.MonkeyPatch) -> FastText:
-    package = FastText()
-    module = ModuleType("fasttext")
-    module.train_supervised = package.train_supervised  # type: ignore[attr-defined]
-    module.__spec__ = ModuleSpec("fasttext", None)
-    monkeypatch.setitem(sys.modules, "fasttext", module)
-    return package
-
-
-def test_probabilities_of_fasttext_are_in_the_order_of_the_classes(fasttext: FastText) -> None:
-    texts, labels = ["good one", "good two", "bad three", "bad \ue000label1"], np.array([1, 1, 0, 0])
-    probabilities = REFERENCES["fasttext"].start(texts, labels, 2)[1](0.1, 0)(["bad film", "good film"])
-    np.testing.assert_allclose(probabilities, [[3 / 4, 1 / 4], [1 / 4, 3 / 4]], rtol=1e-12)
-
-
-def test_probabilities_that_do_not_add_up_are_refused(fasttext: FastText, monkeypatch: pytest.MonkeyPatch) -> None:
-    repeated = SimpleNamespace(predict=lambda texts, k: ([["\ue000label1", "\ue000label0"]], [[0.9, 0.9]]))
-    monkeypatch.setattr(sys.modules["fasttext"], "train_supervised", lambda **settings: repeated)
-    predict = REFERENCES["fasttext"].start(["a film", "a book"], np.array([0, 1]), 2)[1](0.1, 0)
-    with pytest.raises(RunError) as caught:
-        predict(["a film"])
-    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("reference", "package")
-
-
-def test_fasttext_reads_its_rows_in_random_order(fasttext: FastText) -> None:
-    labels = np.repeat([0, 1], 50)
-    _, fit = REFERENCES["fasttext"].start([f"w{label}" for label in labels], labels, 2)
-    orders = []
-    for seed in (0, 1, 1):
-        fit(0.1, seed)
-        orders.append(fasttext.labels)
-        assert sorted(fasttext.labels) == [str(label) for label in labels]
-    assert orders[0] != orders[1] == orders[2]
-    assert all("1" in order[:20] and "0" in order[:20] for order in orders)
-
-
-def test_fasttext_is_trained_with_several_seeds(fasttext: FastText, tiny_run: Run, tmp_path: Path) -> None:
-    [comparison], _ = read_comparisons([tiny_run.path], split="test")
-    [found] = [one for one in add_references(["fasttext"], comparison, tmp_path).settings if "fasttext" in one.name]
-    assert [one.seed for one in found.runs] == [0, 1, 2]
-    assert fasttext.seeds == [0] * len(REFERENCES["fasttext"].values) + [1, 2]
-    assert not found.deterministic
 
 
 def test_a_package_that_is_missing_is_named(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     [comparison], _ = read_comparisons([tiny_run.path], split="test")
     with pytest.raises(SettingError) as caught:
-        require_references(["fasttext"], [comparison])
+        require_references(["tfidf"], [comparison])
     assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("reference", "package")
 
 

@@ -10,7 +10,6 @@ import yaml
 from refusals import fault_of, refused
 from tiny import tiny
 
-from sentattn.compare import leaderboard
 from sentattn.config.request import read_request
 from sentattn.errors import DataError, Fault, Interruption, TrainingError
 from sentattn.run import Run
@@ -113,10 +112,12 @@ def test_the_command_reports_the_other_seeds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Trained(monkeypatch, tmp_path, failing=(1,))
-    reported: list[Run] = []
-    monkeypatch.setattr(leaderboard, "training_lines", lambda runs: reported.extend(runs) or [])
     assert main(["seeds=3", f"output_dir={tmp_path}"]) == 2
-    assert [run.settings["seed"] for run in reported] == [0, 2]
+    out = capsys.readouterr().out
+    assert f"sentattn.compare {tmp_path / 'demo'}\n" in out
+    assert [path.name for path in (tmp_path / "demo" / "structured").iterdir() if str(path) in out] == [
+        "20260101-000002-abcd"
+    ]
 
 
 def interruption_of(patch: pytest.MonkeyPatch, *words: str) -> Interruption:
