@@ -16,8 +16,8 @@ from sentattn.compare.pairs import Plan, declared_indices
 from sentattn.compare.runs import VECTORS, EvaluatedRun, Setting, group_by_setting, read_runs, rest
 from sentattn.config import types
 from sentattn.config.compose import ENCODER, PRETRAINED, REVISION, TOKENIZER, compose
-from sentattn.config.groups import Choices, get_path
-from sentattn.config.schema import SEEDS
+from sentattn.config.groups import get_path
+from sentattn.config.schema import CHOICES, SEEDS
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Kind, Node, Tree
 from sentattn.errors import Fault, RunError, SettingError, UserError
@@ -210,15 +210,14 @@ def as_overrides(settings: Node) -> Tree:
 
     A `SettingError` if they cannot be typed, as with a class that no file in `conf/` names.
     """
-    choices = Choices.of()
-    chosen = {key: name for key, name in choices.chosen(settings).items() if key.startswith(GROUPS)}
+    chosen = {key: name for key, name in settings.get(CHOICES, {}).items() if key.startswith(GROUPS)}
     overrides: Tree = {key: chosen[key] for key in ("model", "data") if key in chosen}
     overrides |= {key: name for key in (ENCODER, REVISION) if (name := get_path(settings, key)) is not None}
 
     def composed() -> Node:
         return compose([f"{key}={text}" for key, text in _texts(overrides).items()])
 
-    standard = choices.chosen(composed())
+    standard = composed()[CHOICES]
     overrides |= {key: name for key, name in chosen.items() if standard.get(key) != name}
     flat, now = rest(settings), rest(composed())
     overrides |= {key: value for key, value in flat.items() if key not in now or now[key] != value}

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sentattn import run
-from sentattn.config.compose import ENCODER, TOKENIZER, setting_hash
+from sentattn.config.compose import ENCODER, TOKENIZER
 from sentattn.config.groups import Choices, get_path
+from sentattn.config.hashing import setting_hash
 from sentattn.config.targets import check_targets
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
@@ -96,7 +97,7 @@ def require_same(interrupted: run.Run, current: Mapping[str, str | None]) -> Non
     before = read_identity(interrupted.last_checkpoint)
     for name, key, cause in (
         ("data_fingerprint", "data", "its data was"),
-        ("setting", "resume", "its config.yaml, word vectors or tokenizer, or sentattn itself, was"),
+        ("setting", "resume", "its config.yaml, vectors or tokenizer, a class of your own, or sentattn itself, was"),
     ):
         if before[name] != current[name]:
             message = (

@@ -22,6 +22,7 @@ from refusals import assert_refused, fault_of, refused
 from sentattn import fit, train
 from sentattn.config import command_line
 from sentattn.config.compose import compose
+from sentattn.config.request import read_request
 from sentattn.config.schema import COMMAND_KEYS
 from sentattn.errors import DataError, Fault, Interruption
 from sentattn.grid.grid import read_cells
@@ -83,14 +84,17 @@ def test_a_closed_pipe_is_no_error() -> None:
 @pytest.mark.parametrize("line", ["--cfg job model=mean", "model=mean --cfg=job", "--cfg job --cfg job model=mean"])
 def test_cfg_prints_the_settings_and_ends(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert train.main(line.split()) == 0
-    assert yaml.safe_load(capsys.readouterr().out) == compose(["model=mean"])
+    assert yaml.safe_load(capsys.readouterr().out) == {"format": 2, **compose(["model=mean"])}
 
 
 def test_cfg_shows_saved_settings_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "best.yaml"
     saved.write_text("overrides: [model=mean]")
     assert train.main([f"from={saved}", "seed=3", "--cfg", "job"]) == 0
-    assert yaml.safe_load(capsys.readouterr().out) == compose(["model=mean", "seed=3"])
+    printed = capsys.readouterr().out
+    assert yaml.safe_load(printed) == {"format": 2, **compose(["model=mean", "seed=3"])}
+    saved.write_text(printed)
+    assert read_request([f"from={saved}"]).settings == compose(["model=mean", "seed=3"])
 
 
 def test_cfg_does_not_hide_faults(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from fake_study import Noted, engine, slots
 from plans import plan
 from processes import gone, when
@@ -18,6 +17,7 @@ from sentattn import build, run
 from sentattn.config.compose import compose
 from sentattn.errors import Interruption
 from sentattn.grid.grid import Cell, Grid
+from sentattn.run import yaml_text
 from sentattn.sweep.execution.interfaces import TrialOutcome
 from sentattn.sweep.execution.scheduler import Scheduler
 
@@ -38,7 +38,7 @@ def make_run(folder: Path, seed: int, name: str, *, status: str = "", checkpoint
     """A run of a seed: one with a status has ended."""
     path = folder / "demo" / "structured" / name
     (path / "checkpoints").mkdir(parents=True)
-    (path / "config.yaml").write_text(yaml.safe_dump(dict(cell(folder, seed).settings)))
+    (path / "config.yaml").write_text(yaml_text(cell(folder, seed).settings))
     if checkpoint:
         (path / "checkpoints" / "last.ckpt").touch()
     if status:
@@ -100,7 +100,7 @@ def test_finished_runs_count_where_the_data_cannot_be_read(tmp_path: Path, capsy
     settings = compose([f"output_dir={tmp_path}", "data=imdb", f"data.path={tmp_path / 'gone.tar.gz'}"])
     path = tmp_path / "imdb" / "structured" / "20260101-000000-aaaa"
     path.mkdir(parents=True)
-    (path / "config.yaml").write_text(yaml.safe_dump(dict(settings)))
+    (path / "config.yaml").write_text(yaml_text(settings))
     run.Run(path).write_result({"status": "finished", "seed": 0, "data_fingerprint": "0" * 16})
     assert Grid([Cell("", {}, [], settings)], plan(study="grid")).runs == {0: path}
     assert "data.path=" in capsys.readouterr().err
@@ -121,7 +121,7 @@ def test_a_start_opens_each_file_of_finished_runs_once(tmp_path: Path, monkeypat
     for number, one in enumerate(cells):
         path = tmp_path / "demo" / "structured" / f"20260101-000000-{number:04}"
         path.mkdir(parents=True)
-        (path / "config.yaml").write_text(yaml.safe_dump(dict(one.settings)))
+        (path / "config.yaml").write_text(yaml_text(one.settings))
         run.Run(path).write_result({"status": "finished", "seed": 0})
     opened: Counter[Path] = Counter()
     read_text: Any = Path.read_text
@@ -153,7 +153,7 @@ def test_a_cell_is_trained_by_one_of_two_grids_and_finished_for_both(
     assert [line.split(" is being trained by ")[0] for line in lines] == ["seed=0", "seed=1"]
     assert all(f"process {os.getpid()}" in line for line in lines)
     for source, task in ((one, asked), (other, others)):
-        (task.folder / "config.yaml").write_text(yaml.safe_dump(dict(one.cells[task.number].settings)))
+        (task.folder / "config.yaml").write_text(yaml_text(one.cells[task.number].settings))
         run.Run(task.folder).write_result({"status": "finished", "seed": task.number})
         source.tell(task.number, TrialOutcome("complete", [0.5]))
     assert (one.ask(), other.ask()) == (None, None)
