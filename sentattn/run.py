@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -32,6 +33,8 @@ CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.js
 SPLITS = ("val", "test")
 """Splits that a training evaluates."""
 MODEL, WEIGHTS, CHECKPOINTS, LAST, LOCK = "model", "model.safetensors", "checkpoints", "last.ckpt", ".lock"
+PROBING = 0.2
+"""Seconds for which a lock may be held by those who look whether it is held."""
 OUTPUTS, SWEEPS, LATEST = Path("outputs"), "sweeps", "latest"
 HUB = "hf://"
 """What the name of a run on the Hugging Face Hub begins with."""
@@ -271,7 +274,7 @@ def lock(path: Path, name: str = LOCK) -> Iterator[None]:
     """
     file_lock = FileLock(path / name)
     try:
-        file_lock.acquire(timeout=0)
+        file_lock.acquire(timeout=PROBING)
     except Timeout as error:
         message = f"{path} is being trained by {holder(path, name)}; wait for its end."
         raise RunError(Fault("resume", "busy", message)) from error
@@ -285,6 +288,18 @@ def lock(path: Path, name: str = LOCK) -> Iterator[None]:
             process.unlink(missing_ok=True)
         (path / name).unlink(missing_ok=True)
         file_lock.release()
+
+
+def is_locked(path: Path, name: str = LOCK) -> bool:
+    """Returns whether a process holds the lock of a run directory; one that cannot be read has none."""
+    try:
+        with (path / name).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared, so that no other look takes it for the holder's
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def holder(path: Path, name: str = LOCK) -> str:

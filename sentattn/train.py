@@ -91,7 +91,7 @@ def fit(overrides: str | Sequence[str] = ()) -> TrainedRun:
     from sentattn.training.seeds import fit_seeds
 
     with connected(rank_info()):
-        request = read_request(command_line.resolve_variables([overrides] if isinstance(overrides, str) else overrides))
+        request = read_request([overrides] if isinstance(overrides, str) else overrides)
         if request.seeds > 1 or request.check:
             key = "check" if request.check else "seeds"
             message = f"sentattn.fit trains one run: leave {key} out, or type sentattn.fit_grid for several."

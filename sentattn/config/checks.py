@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sentattn.config import types
-from sentattn.config.arguments import LAST, Argument, Placed
+from sentattn.config.arguments import NOT_TYPED, Argument, FaultAt
 from sentattn.config.groups import LISTS, MISSING, Choices, get_path, group_of, load, nodes
 from sentattn.config.hashing import OF_WORDS, WORD_TOKENIZERS
 from sentattn.config.parameters import known, leaves, read, settable
@@ -46,7 +46,7 @@ class Composition:
 
     choices: Choices
     typed: Sequence[Argument]
-    faults: list[Placed]
+    faults: list[FaultAt]
     chosen: dict[str, str] = field(default_factory=dict)
     saved: Tree = field(default_factory=dict)
     written: Tree = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Composition:
     def position(self, *keys: str) -> int:
         """Returns the place of the first argument that sets one of these settings, or a setting inside them."""
         inside = tuple(f"{key}." for key in keys)
-        return next((argument.position for argument in self.typed if f"{argument.key}.".startswith(inside)), LAST)
+        return next((argument.position for argument in self.typed if f"{argument.key}.".startswith(inside)), NOT_TYPED)
 
     def _origin(self, key: str) -> str:
         """Returns the experiment or the choice that sets a setting, or an empty string."""
@@ -106,7 +106,7 @@ def check_settings(composition: Composition) -> None:
             if path in TOP:
                 _value(composition, path, TOP[path], leaf)
             else:
-                composition.fault(path, "unknown", f"there is no setting {path!r}.{_meant(composition, path)}")
+                composition.fault(path, "unknown", f"there is no setting {path!r}.{_closest_key(composition, path)}")
     _require_choices(composition, "")
     for path in ("data.name", "model.name"):  # folders of a run have these names
         if wrong := types.name_fault(path, composition.value(path)):
@@ -207,7 +207,7 @@ def _require_choices(composition: Composition, prefix: str) -> None:
             composition.fault(path, "missing", f"{path} is not chosen: type {group}=NAME, one of {names}.")
 
 
-def _meant(composition: Composition, word: str) -> str:
+def _closest_key(composition: Composition, word: str) -> str:
     """Returns the closest spelling of a whole key, or of its last part (`hops` for `model.attention.hops`)."""
     top = [group for group in composition.choices.groups() if "/" not in group] + [*TOP, *COMMAND_KEYS]
     paths = [path for path in leaves(composition.settings) if path != word]

@@ -20,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from sentattn.config import types
-from sentattn.config.arguments import LAST, Argument, read, split_folders
+from sentattn.config.arguments import NOT_TYPED, Argument, read, split_folders
 from sentattn.config.checks import Composition, check_combinations, check_settings, flat
 from sentattn.config.groups import LISTS, MISSING, Choices, conf_dir, defaults, get_path, load
 from sentattn.config.hashing import WORD_TOKENIZERS
@@ -167,7 +167,7 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
     """Returns the typed values and, before them, the size of the embedding if it starts from vectors."""
     typed = {argument.key: argument for argument in values}
     vectors = typed[VECTORS].text if VECTORS in typed else unescape_references(get_path(c.written, VECTORS))
-    if vectors in (None, "", "null"):
+    if not vectors or types.parse(vectors) is None:
         return values
     if type_of(c.written, SIZE) is None:
         message = f"{VECTORS}={vectors} has no effect: the words of this model/embedding have no size to take it from."
@@ -185,7 +185,7 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
     if SIZE in typed and typed[SIZE].value != size:
         message = f"{typed[SIZE]} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."
         c.refuse(typed[SIZE], "conflict", message)
-    return [Argument(LAST, SIZE, str(size), size), *values]
+    return [Argument(NOT_TYPED, SIZE, str(size), size), *values]
 
 
 def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
@@ -194,11 +194,11 @@ def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
         return values
     typed = {argument.key: argument for argument in values}
     name, revision = (typed[key].text if key in typed else str(get_path(c.written, key)) for key in (ENCODER, REVISION))
-    name = name if revision in ("None", "null") else f"{name}@{revision}"
+    name = name if types.parse(revision) is None else f"{name}@{revision}"
     if TOKENIZER in typed and typed[TOKENIZER].text != name:
         message = f"{typed[TOKENIZER]} does not fit {ENCODER}={name}, which has a tokenizer of its own: leave it out."
         c.refuse(typed[TOKENIZER], "conflict", message)
-    filled = [] if name == MISSING else [Argument(LAST, TOKENIZER, name, name)]
+    filled = [] if name == MISSING else [Argument(NOT_TYPED, TOKENIZER, name, name)]
     return [*filled, *values]
 
 
@@ -249,7 +249,7 @@ def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
             message = f"{argument} has no value: {argument.key} must be {types.describe_type(kind)}."
             c.refuse(argument, "missing", message)
         else:
-            parsed = None if argument.key in RAW and argument.text == "null" else argument.value
+            parsed = None if types.parse(argument.text) is None else argument.value
             # The text itself where only a text is legal: `group=2026` is a name, not a number.
             legal = [value for value in (parsed, argument.text) if kind and types.mismatch(kind, value) is None]
             node[last] = escape_references(legal[0] if legal else argument.value)

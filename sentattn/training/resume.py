@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -135,16 +136,16 @@ class SavedRuns:
         """Yields the runs of these settings that have not ended, the newest first, and whether it is being trained."""
         for saved in self.of(settings):
             if not (saved.path / run.RESULT).exists():
-                yield saved.path, _is_being_trained(saved.path)
+                yield saved.path, run.is_locked(saved.path)
 
 
 def find_interrupted(settings: Node, saved: SavedRuns | None = None, *, has_checkpoint: bool = True) -> Path | None:
     """Returns the newest interrupted run of these settings that no living process trains, or None.
 
-    It has no result, and a checkpoint or, on request, none yet.
+    It has no result, and a checkpoint or, on request, none yet. Nobody resumes a run that may not be written.
     """
     runs = (saved or SavedRuns()).without_result(settings)
-    idle = (path for path, is_trained in runs if not is_trained)
+    idle = (path for path, is_trained in runs if not is_trained and os.access(path, os.W_OK))
     return next((path for path in idle if run.Run(path).last_checkpoint.is_file() is has_checkpoint), None)
 
 
@@ -213,11 +214,3 @@ def identity(settings: Node) -> Identity:
     """Returns the key of duplicate runs: hash of the setting, seed, test, vectors."""
     trainer = resolve_precision(settings["trainer"])
     return setting_hash({**settings, "trainer": trainer}), *(get_path(settings, key) for key in SAME)
-
-
-def _is_being_trained(path: Path) -> bool:
-    try:
-        with run.lock(path):
-            return False
-    except (RunError, OSError):  # a run that cannot be locked cannot be resumed either
-        return True

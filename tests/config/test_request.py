@@ -128,7 +128,7 @@ def test_keys_that_conflict_with_resume(saved: Path) -> None:
         (["chek=true"], "chek", "unknown", "Did you mean 'check'?"),
         (["resme=auto"], "resme", "unknown", "Did you mean 'resume'?"),
         (["--seeds=3"], "seeds", "unknown", "'seeds'"),
-        (["+seeds=3"], "seeds", "unknown", "type seeds=3"),
+        (["+seeds=3"], "seeds", "unknown", "'seeds'"),
         (["resume=${oc.env:NOT_SET}"], "resume", "type", "NOT_SET"),
         (["from=${run}"], "from", "type", ""),
         (["--check"], "check", "unknown", "'check'"),

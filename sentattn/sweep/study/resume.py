@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import optuna
 from optuna.storages import JournalStorage
@@ -88,7 +88,7 @@ def _create(plan: Plan, storage: JournalStorage, folder: Path) -> optuna.Study:
     return study
 
 
-def _identity(plan: Plan) -> dict[str, object]:
+def _identity(plan: Plan) -> dict[str, Any]:
     """Returns what all trials of a study have; its settings are those of one point of the space."""
     settings = _settings(plan.overrides, first_point(plan.space))
     return {
