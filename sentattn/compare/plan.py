@@ -219,14 +219,14 @@ def as_overrides(settings: Node) -> Tree:
 
     standard = composed()[CHOICES]
     overrides |= {key: name for key, name in chosen.items() if standard.get(key) != name}
-    flat, now = rest(settings), rest(composed())
+    flat, now = rest(settings, defaults=True), rest(composed(), defaults=True)
     overrides |= {key: value for key, value in flat.items() if key not in now or now[key] != value}
     overrides = {key: value for key, value in overrides.items() if not key.endswith(f".{TARGET}")}  # of callbacks
     if overrides.get(VECTORS):
         overrides[VECTORS] = settings["data"]["vectors"]
     now = rest(composed())
     ignored = {key for key, value in now.items() if value == RESOLVED_LATER}
-    if _without(now, ignored) != _without(flat, ignored):
+    if _without(now, ignored) != _without(rest(settings), ignored):
         message = "has settings that the command line of a training does not reach; it is in no pair of the plan."
         raise SettingError(Fault("plan", "unsupported", f"{settings['model']['name']} {message}"))
     return overrides

@@ -17,7 +17,7 @@ import yaml
 
 from sentattn.compare.statistics import UNKNOWN, Estimate, correct_of, estimates
 from sentattn.config.groups import Choices, get_path
-from sentattn.config.hashing import counted, default
+from sentattn.config.hashing import counted, default, hashed
 from sentattn.config.schema import CHOICES, INIT_FROM, SEEDS
 from sentattn.config.targets import TARGET, check_targets, label
 from sentattn.config.types import Node, Tree, as_typed, parse
@@ -239,7 +239,7 @@ def _notes(runs: Sequence[EvaluatedRun], trained: Mapping[int, Sequence[Evaluate
 def names(settings: Sequence[Node], without: Sequence[str] = ()) -> list[str]:
     """Returns the label of each setting, with the values in which settings of a label differ; references with all."""
     labels = list(map(label, settings))
-    flat = [rest(one, without) for one in settings]
+    flat = [rest(one, without, defaults=True) for one in settings]
     result = []
     for one, name, values in zip(settings, labels, flat, strict=True):
         others = [other for other_name, other in zip(labels, flat, strict=True) if other_name == name]
@@ -264,10 +264,15 @@ def _as_typed(key: str, value: object) -> str:
     return f"{key.removeprefix('model.')}={text}"
 
 
-def rest(settings: Node, without: Sequence[str] = ()) -> Tree:
-    """Returns what `counted` does, and the name of the vectors' file, without keys that have some prefixes."""
-    vectors = get_path(settings, VECTORS)
-    values = counted(settings) | ({VECTORS: vectors and Path(vectors).name} if "data" in settings else {})
+def rest(settings: Node, without: Sequence[str] = (), *, defaults: bool = False) -> Tree:
+    """Returns the settings that can change a result, by dotted key, without those whose keys have some prefixes.
+
+    Word vectors have the name of their file. Settings at their default are left out, unless `defaults`.
+    """
+    values = counted(settings) if defaults else hashed(settings)
+    if "data" in settings:
+        vectors = get_path(settings, VECTORS)
+        values[VECTORS] = vectors and Path(vectors).name
     return {key: value for key, value in values.items() if not key.startswith(tuple(without))}
 
 
