@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
-from sentattn.config.compose import compose, setting_hash
+from sentattn.config.compose import compose
+from sentattn.config.hashing import setting_hash
+from sentattn.run import yaml_text
 
 SEEDS, GROUPS, CLASSES = 5, 400, 2
 
@@ -50,7 +51,7 @@ def write_runs(folder: Path, runs: int, rows: int) -> None:
         settings = compose(["model=structured", f"model.attention.hops={number // SEEDS + 1}", f"seed={seed}"])
         run = folder / f"{number:04d}"
         (run / "model").mkdir(parents=True)
-        (run / "config.yaml").write_text(yaml.safe_dump(settings))
+        (run / "config.yaml").write_text(yaml_text(settings))
         predicted = np.where(random.random(rows) < 0.9, labels, 1 - labels)
         confidence = random.uniform(0.5, 1, rows)
         probabilities = np.where(np.arange(CLASSES) == predicted[:, None], confidence[:, None], 1 - confidence[:, None])

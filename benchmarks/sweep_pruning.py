@@ -67,10 +67,10 @@ def record(file: Path, sweep: str, trials: int, settings: Sequence[str]) -> None
     import optuna
 
     from sentattn.config.request import read_request
+    from sentattn.config.search_space import suggest
     from sentattn.errors import UserError
     from sentattn.run import write_atomically
     from sentattn.sweep.spec.config import read_plan
-    from sentattn.config.search_space import suggest
     from sentattn.training.fit import fit as train
 
     plan = read_plan([f"sweep={sweep}", *settings])

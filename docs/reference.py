@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from sentattn.config import parameters, types
 from sentattn.config.groups import Choices, comment, conf_dir, defaults, get_path, load
 from sentattn.config.parameters import settable
-from sentattn.config.schema import COMMAND_KEYS, OWNED, TOP
+from sentattn.config.schema import COMMAND_KEYS, FIXED_IN_TRAINING, TOP
 from sentattn.config.targets import TARGET, named
 from sentattn.run import write_atomically
 
@@ -375,7 +375,9 @@ def _more(path: str, choices: Choices) -> list[str]:
 
 def _owned() -> str:
     lines = ["These arguments are set in the code.", "", "| setting | instead |", "|---|---|"]
-    return _section("What cannot be set", [*lines, *(f"| `{k}` | {_cell(v)} |" for k, v in OWNED.items())], level=2)
+    return _section(
+        "What cannot be set", [*lines, *(f"| `{k}` | {_cell(v)} |" for k, v in FIXED_IN_TRAINING.items())], level=2
+    )
 
 
 def _table(rows: list[Row], *, of: int = 1) -> list[str]:

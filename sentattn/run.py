@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -32,6 +33,8 @@ CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.js
 SPLITS = ("val", "test")
 """Splits that a training evaluates."""
 MODEL, WEIGHTS, CHECKPOINTS, LAST, LOCK = "model", "model.safetensors", "checkpoints", "last.ckpt", ".lock"
+PROBING = 0.2
+"""Seconds for which a lock may be held by those who look whether it is held."""
 OUTPUTS, SWEEPS, LATEST = Path("outputs"), "sweeps", "latest"
 HUB = "hf://"
 """What the name of a run on the Hugging Face Hub begins with."""
@@ -39,19 +42,30 @@ TRIALS, CONFIRMED, REPORT = "trials.parquet", "confirm.json", "report.html"
 """Files of a study: its trials, the runs that confirm its best setting, and the page about both."""
 HOLDER = ".pid"
 """What the name of a lock's file ends with that holds the ID of its process."""
-FORMAT_KEY, FORMAT = "format", 1
-"""Of `result.json` and of a study's database."""
+FORMAT_KEY, FORMAT = "format", 2
+"""Of runs, models and studies. It rises when a default or what a setting does changes, as hashes leave out defaults."""
+
+
+def take_format(place: object, content: Tree) -> Tree:
+    """Returns content without the number of its format, once that is this version's.
+
+    Raises:
+        RunError: If it is of another version.
+    """
+    require_format(place, content.get(FORMAT_KEY))
+    return {key: value for key, value in content.items() if key != FORMAT_KEY}
 
 
 def require_format(place: object, found: object) -> None:
-    """Refuses what another version of sentattn has written in another format.
+    """Refuses what a version of sentattn with another format has written.
 
     Raises:
         RunError: If it has another format than this version's.
     """
     if found != FORMAT:
-        shown = "no format (revision 0bb8758 reads it)" if found is None else f"format {found}"
-        message = f"{place} has {shown}, and this version of sentattn reads format {FORMAT}: use the one that wrote it."
+        found = "no format" if found is None else f"format {found}"
+        older = "runs, models and studies of format 1, or of none, are read by revision 04da8cb"
+        message = f"{place} has {found}, and this version of sentattn reads format {FORMAT}; {older}."
         raise RunError(Fault(FORMAT_KEY, "unsupported", message))
 
 
@@ -72,7 +86,7 @@ class Run:
 
     @cached_property
     def settings(self) -> Tree:
-        """The resolved settings; a `RunError` if they are missing or damaged."""
+        """The resolved settings; a `RunError` if they are missing, damaged or of another format."""
         return self._read(CONFIG, lambda text: yaml.load(text, LOADER))  # noqa: S506 - a safe one
 
     @property
@@ -81,9 +95,7 @@ class Run:
         if not (self.path / RESULT).exists():
             message = f"{self.path} has no {RESULT}: its training was interrupted, or still runs."
             raise RunError(Fault(RESULT, "unfinished", message))
-        result = self._read(RESULT, json.loads)
-        require_format(self.path / RESULT, result.get(FORMAT_KEY))
-        return result
+        return self._read(RESULT, json.loads)
 
     def _read(self, name: str, parse: Callable[[str], Any]) -> Tree:
         try:
@@ -92,7 +104,7 @@ class Run:
             raise RunError(Fault(name, "unreadable", f"{self.path / name} cannot be read: {error}")) from error
         if not isinstance(content, dict):
             raise RunError(Fault(name, "damaged", f"{self.path / name} is damaged: it holds no keys and values."))
-        return content
+        return take_format(self.path / name, content)
 
     @property
     def is_trial(self) -> bool:
@@ -209,13 +221,18 @@ def create(settings: Node, directory: Path | None = None) -> Run:
     path = directory or new_directory(settings)
     with writing(Path(settings["output_dir"]), "output_dir"):
         path.mkdir(parents=True, exist_ok=directory is not None)
-        write_atomically(path / CONFIG, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
+        write_atomically(path / CONFIG, yaml_text(settings))
     return Run(path, trust=True)  # its classes are those of this process
+
+
+def yaml_text(settings: Node) -> str:
+    """Returns settings as they are written into a file, with the number of their format."""
+    return yaml.safe_dump({FORMAT_KEY: FORMAT, **settings}, sort_keys=False, allow_unicode=True)
 
 
 def new_directory(settings: Node) -> Path:
     """Returns the path of a new run: under `output_dir`, by data, model and time."""
-    name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
     return Path(settings["output_dir"], settings["data"]["name"], settings["model"]["name"], name)
 
 
@@ -257,7 +274,7 @@ def lock(path: Path, name: str = LOCK) -> Iterator[None]:
     """
     file_lock = FileLock(path / name)
     try:
-        file_lock.acquire(timeout=0)
+        file_lock.acquire(timeout=PROBING)
     except Timeout as error:
         message = f"{path} is being trained by {holder(path, name)}; wait for its end."
         raise RunError(Fault("resume", "busy", message)) from error
@@ -271,6 +288,18 @@ def lock(path: Path, name: str = LOCK) -> Iterator[None]:
             process.unlink(missing_ok=True)
         (path / name).unlink(missing_ok=True)
         file_lock.release()
+
+
+def is_locked(path: Path, name: str = LOCK) -> bool:
+    """Returns whether a process holds the lock of a run directory; one that cannot be read has none."""
+    try:
+        with (path / name).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared, so that no other look takes it for the holder's
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def holder(path: Path, name: str = LOCK) -> str:
@@ -296,7 +325,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     After a power cut there is the old content or the new one: the new file is on the disk before it takes the name.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         yield temporary
         _sync(temporary)

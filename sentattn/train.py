@@ -64,12 +64,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
 from sentattn.config import command_line
 from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, SettingError, TrainingError
-from sentattn.run import Run
+from sentattn.run import Run, yaml_text
 
 if TYPE_CHECKING:
     from sentattn.trained import TrainedRun
@@ -93,7 +91,7 @@ def fit(overrides: str | Sequence[str] = ()) -> TrainedRun:
     from sentattn.training.seeds import fit_seeds
 
     with connected(rank_info()):
-        request = read_request(command_line.resolve_variables([overrides] if isinstance(overrides, str) else overrides))
+        request = read_request([overrides] if isinstance(overrides, str) else overrides)
         if request.seeds > 1 or request.check:
             key = "check" if request.check else "seeds"
             message = f"sentattn.fit trains one run: leave {key} out, or type sentattn.fit_grid for several."
@@ -152,7 +150,7 @@ def _train(arguments: list[str]) -> None:
     request = read_request(rest)
     settings = request.settings
     if show:
-        print(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True), end="")
+        print(yaml_text(settings), end="")
         return
     tables.check(settings.data)
     hub.check(settings.data)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sentattn.config.command_line import resolve_variables
 from sentattn.config.compose import override
 from sentattn.data.readers import hub, tables
 from sentattn.errors import Fault, SettingError
@@ -38,7 +37,7 @@ class TrainedRun(LoadedRun):
         Raises:
             UserError: With every fault of the settings, or if the data's labels are not the model's.
         """
-        overrides = resolve_variables([overrides] if isinstance(overrides, str) else overrides)
+        overrides = [overrides] if isinstance(overrides, str) else overrides
         if split not in SPLITS:
             raise SettingError(Fault("split", "range", f"split must be {' or '.join(SPLITS)}, got {split!r}."))
         settings = override(self.settings, overrides, only=["data"], trust=self.trust)

@@ -20,6 +20,7 @@ from sentattn.compare.__main__ import main as compare
 from sentattn.compare.comparison import read_comparisons
 from sentattn.data.datamodule import TextData
 from sentattn.prediction.model import LoadedRun
+from sentattn.run import yaml_text
 
 
 @pytest.mark.parametrize("split", ["test", "val"])
@@ -95,7 +96,7 @@ def test_words_are_normalized_as_in_the_training(
     saved_settings["text"]["normalize"] = saved
     if saved == "before":  # the setting was added
         del saved_settings["text"]["normalize"]
-    config.write_text(yaml.safe_dump(saved_settings))
+    config.write_text(yaml_text(saved_settings))
     folder = reviews(tmp_path / "aclImdb", neg=1, pos=1)
     with pytest.raises(ZeroDivisionError):
         evaluate.main([f"run={run_copy}", "data=imdb", f"data.path={folder}"])

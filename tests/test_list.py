@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from sentattn.config.compose import compose
 from sentattn.config.groups import conf_dir
 from sentattn.list import main
+from sentattn.run import yaml_text
 
 
 def write(folder: Path, **result: object) -> None:
@@ -33,7 +33,7 @@ def test_runs_with_label_metrics_and_status(tmp_path: Path, capsys: pytest.Captu
     write(tmp_path / "demo" / "a", status="finished", model="mean", data="demo", seed=3, metrics=finished)
     write(tmp_path / "demo" / "b", status="failed", model="structured", data="demo", seed=0, metrics={})
     settings = compose(["model/attention=max", "model/encoder=transformer", "model/pooling=mean"])
-    (tmp_path / "demo" / "b" / "config.yaml").write_text(yaml.safe_dump(settings))
+    (tmp_path / "demo" / "b" / "config.yaml").write_text(yaml_text(settings))
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "result.json").write_text("{")
     assert main(["runs", f"output_dir={tmp_path}"]) == 0
@@ -59,7 +59,7 @@ def test_runs_of_tables_with_the_file(tmp_path: Path, capsys: pytest.CaptureFixt
         folder = tmp_path / str(number)
         write(folder, status="finished", model="mean", data="table", seed=0, metrics={})
         settings = compose(["model=mean", "data=table", f"data.train=/some/folder/{file}"])
-        (folder / "config.yaml").write_text(yaml.safe_dump(settings))
+        (folder / "config.yaml").write_text(yaml_text(settings))
     assert main(["runs", f"output_dir={tmp_path}"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines()[2:] if not line.startswith("    /")]
     assert [line.split("finished")[1].split() for line in lines] == [

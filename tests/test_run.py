@@ -27,7 +27,7 @@ import sentattn
 from sentattn.config.request import read_request
 from sentattn.prediction.model import LoadedRun, load
 from sentattn.rendering import save, terminal
-from sentattn.run import Run, summarize, write_atomically
+from sentattn.run import Run, summarize, write_atomically, yaml_text
 from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
 from sentattn.training.resume import advice, open_interrupted
@@ -223,7 +223,7 @@ def test_a_run_without_labels_is_refused(run_copy: Path) -> None:
     assert_refused(lambda: load(run_copy).predict(["good"]), "run", "not_found", "labels.json")
 
 
-@pytest.mark.parametrize("content", ["\x00{nonsense", "model: {attention: 3}"])
+@pytest.mark.parametrize("content", ["\x00{nonsense", "format: 2\nmodel: {attention: 3}"])
 @pytest.mark.parametrize("name", ["model.safetensors", "config.yaml", "tokenizer.json", "labels.json"])
 def test_a_damaged_model_is_refused(run_copy: Path, name: str, content: str) -> None:
     (run_copy / "model" / name).write_text(content)
@@ -237,12 +237,25 @@ def test_interrupted_run_has_no_result(run_copy: Path) -> None:
     assert refused(lambda: Run(run_copy).result) == [("result.json", "unreadable")]
 
 
-@pytest.mark.parametrize("found", [0, 2, "1", None])
-def test_a_result_of_another_format_is_refused(run_copy: Path, found: object) -> None:
+@pytest.mark.parametrize("found", [1, 3, "2", None])
+def test_what_has_another_format_is_refused(run_copy: Path, found: object) -> None:
     result = json.loads((run_copy / "result.json").read_text())
-    assert result["format"] == 1
+    assert result["format"] == 2
     (run_copy / "result.json").write_text(json.dumps(result | {"format": found}))
-    assert refused(lambda: Run(run_copy).metrics) == [("format", "unsupported")]
+    for file in (run_copy / "config.yaml", run_copy / "model" / "config.yaml"):
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        assert content["format"] == 2
+        file.write_text(yaml.safe_dump(content | {"format": found}))
+    shutil.copyfile(run_copy / "config.yaml", run_copy / "saved.yaml")
+    for call in (
+        lambda: Run(run_copy).metrics,
+        lambda: Run(run_copy).settings,
+        lambda: load(run_copy).predict(["good"]),
+        lambda: read_request([f"from={run_copy}"]),
+        lambda: read_request([f"from={run_copy / 'saved.yaml'}"]),
+        lambda: read_request([f"resume={run_copy}"]),
+    ):
+        assert_refused(call, "format", "unsupported", "04da8cb")
 
 
 def test_latest_is_the_newest_finished_run(
@@ -252,7 +265,7 @@ def test_latest_is_the_newest_finished_run(
     assert refused(lambda: load("latest")) == [("run", "not_found")]
     for name in ("older", "newer"):
         shutil.copytree(tiny_run.path, tmp_path / "outputs" / name)
-        (tmp_path / "outputs" / name / "result.json").write_text(json.dumps({"format": 1, "name": name}))
+        (tmp_path / "outputs" / name / "result.json").write_text(json.dumps({"format": 2, "name": name}))
     shutil.copytree(tiny_run.path, tmp_path / "outputs" / "unfinished")
     (tmp_path / "outputs" / "unfinished" / "result.json").unlink()
     shutil.copytree(tmp_path / "outputs" / "newer", tmp_path / "outputs" / "newer" / "hub")  # by export format=hub
@@ -264,7 +277,7 @@ def test_latest_is_the_newest_finished_run(
 def make_run(path: Path, tiny_run: LoadedRun, **result: object) -> Path:
     """A finished run, newer than those before."""
     shutil.copytree(tiny_run.path, path)
-    (path / "result.json").write_text(json.dumps({"format": 1} | result))
+    (path / "result.json").write_text(json.dumps({"format": 2} | result))
     return path
 
 
@@ -284,7 +297,7 @@ def test_latest_skips_trials(tiny_run: LoadedRun, tmp_path: Path, monkeypatch: p
 def test_a_training_from_a_trial_is_tested_again(tiny_run: LoadedRun, tmp_path: Path, name: str) -> None:
     trial, untested = make_run(tmp_path / "trial", tiny_run, study="a-study"), make_run(tmp_path / "run", tiny_run)
     for path in (trial, untested):
-        (path / "config.yaml").write_text(yaml.safe_dump({**tiny_run.settings, "test": False}))
+        (path / "config.yaml").write_text(yaml_text({**tiny_run.settings, "test": False}))
     assert read_request([f"from={trial / name}"]).settings["test"] is True
     assert read_request([f"from={trial / name}", "test=false"]).settings["test"] is False
     assert read_request([f"from={untested / name}"]).settings["test"] is False
@@ -340,7 +353,7 @@ def test_printed_commands_are_quoted_for_a_shell(tmp_path: Path, folder: str) ->
     run = Run(tmp_path / folder)
     run.last_checkpoint.parent.mkdir(parents=True)
     run.last_checkpoint.touch()
-    (run.path / "config.yaml").write_text("{}")
+    (run.path / "config.yaml").write_text(yaml_text({}))
     command = advice(run).partition(": ")[2]
     assert shlex.split(command)[-1] == f"resume={run.path}"
     assert shlex.split(predict_command(run.path).replace("\\\n", ""))[3] == f"run={run.path}"

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import wandb
-import yaml
 from wandb_server import UNREACHABLE, Mood, serving
 
 from sentattn import sync
@@ -21,6 +20,7 @@ from sentattn.insight.diagnostics import Diagnostics
 from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb_guard
 from sentattn.loggers.wandb import upload
+from sentattn.run import yaml_text
 
 SETTINGS = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
 KEY = "a" * 40
@@ -46,7 +46,7 @@ def log_a_run(
     """Leaves behind what a training does."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.yaml").write_text(
-        yaml.safe_dump({**SETTINGS, "logger": {"_target_": upload.LOGGER, "host": host, "project": "sentattn"}})
+        yaml_text({**SETTINGS, "logger": {"_target_": upload.LOGGER, "host": host, "project": "sentattn"}})
     )
     logger = wandb_logger(host=host, mode=mode, run=LoggedRun(directory, SETTINGS, "x", resumed=resumed))
     logger.start()

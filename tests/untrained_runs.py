@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 
 from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.data.tokenizer import Tokenizer
 from sentattn.models.embedding import TrainingTexts, Words
 from sentattn.prediction.model import TEXT_SETTINGS, Classifier, LoadedRun
-from sentattn.run import CONFIG, MODEL
+from sentattn.run import CONFIG, MODEL, yaml_text
 
 WORDS = ["the", "film", "was", "not", "good", "bad", "but", ",", ".", "!", "10/10", "caf\u00e9", "it's", "a"]
 LABELS = ["neg", "mixed", "pos"]
@@ -81,5 +80,5 @@ def _rows(tokenizer: Tokenizer) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, A
 def write_run(path: Path, *settings: str) -> LoadedRun:
     """Writes a run directory with such a model and its settings."""
     classifier(*settings).save(path / MODEL)
-    (path / CONFIG).write_text(yaml.safe_dump(composed_from(*settings)))
+    (path / CONFIG).write_text(yaml_text(composed_from(*settings)))
     return LoadedRun(path)

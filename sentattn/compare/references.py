@@ -21,8 +21,9 @@ import torch
 
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.runs import EvaluatedRun, read_runs
-from sentattn.config.compose import PRETRAINED, setting_hash
+from sentattn.config.compose import PRETRAINED
 from sentattn.config.groups import get_path
+from sentattn.config.hashing import setting_hash
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Tree
 from sentattn.console import Progress

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +17,9 @@ import yaml
 
 from sentattn.compare.statistics import Estimate, correct_of, estimates
 from sentattn.config.groups import Choices, get_path
-from sentattn.config.schema import ADDED_LATER, INIT_FROM, SEEDS, counts
-from sentattn.config.targets import TARGET, check_targets, current, label
+from sentattn.config.hashing import counted, default, hashed
+from sentattn.config.schema import CHOICES, INIT_FROM, SEEDS
+from sentattn.config.targets import TARGET, check_targets, label
 from sentattn.config.types import Node, Tree, as_typed, parse
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-5
 """Tolerance of sums of probabilities in single precision, and of stored metrics against recomputed ones."""
-VECTORS = "data.vectors"  # part of the hash of a setting by content, and so excluded by `counts`
+VECTORS = "data.vectors"  # in the hash of a setting by content, and so not among what `counted` returns
 
 
 @dataclass(frozen=True)
@@ -216,15 +217,15 @@ def _notes(runs: Sequence[EvaluatedRun], trained: Mapping[int, Sequence[Evaluate
 def names(settings: Sequence[Node], without: Sequence[str] = ()) -> list[str]:
     """Returns the label of each setting, with the values in which settings of a label differ; references with all."""
     labels = list(map(label, settings))
-    flat = [rest(one, without) for one in settings]
+    flat = [rest(one, without, defaults=True) for one in settings]
     result = []
-    for name, values in zip(labels, flat, strict=True):
+    for one, name, values in zip(settings, labels, flat, strict=True):
         others = [other for other_name, other in zip(labels, flat, strict=True) if other_name == name]
         is_reference = not any(key.startswith("model.attention.") for key in values)
         words = [
             _as_typed(key, value)
             for key, value in values.items()
-            if any(other.get(key, ADDED_LATER.get(key, (value,))[0]) != value for other in others)
+            if any(other.get(key, *(default(one, key) or (value,))) != value for other in others)
             or (is_reference and key.startswith("model.") and key not in OF_PROBES)
         ]
         result.append(f"{name}; {', '.join(words)}" if words else name)
@@ -241,26 +242,16 @@ def _as_typed(key: str, value: object) -> str:
     return f"{key.removeprefix('model.')}={text}"
 
 
-def rest(settings: Node, without: Sequence[str] = ()) -> Tree:
-    """Returns the settings that can change a result, by dotted key, without those whose keys have some prefixes."""
-    return {key: value for key, value in _flat(settings) if not key.startswith(tuple(without))}
+def rest(settings: Node, without: Sequence[str] = (), *, defaults: bool = False) -> Tree:
+    """Returns the settings that can change a result, by dotted key, without those whose keys have some prefixes.
 
-
-def _flat(settings: Node, path: str = "") -> Iterator[tuple[str, object]]:
-    """Yields the settings that can change a result, by dotted key; word vectors by the name of their file."""
-    for key, value in settings.items():
-        inner = f"{path}.{key}" if path else key
-        if inner == VECTORS:
-            yield inner, value and Path(value).name
-        elif not counts(inner, value):
-            continue
-        elif isinstance(value, Mapping):
-            own = sorted(name for name, node in value.items() if counts(f"{inner}.{name}", node))
-            if inner == "callbacks" and own:  # other settings have none
-                yield inner, own
-            yield from _flat(value, inner)
-        else:
-            yield inner, value
+    Word vectors have the name of their file. Settings at their default are left out, unless `defaults`.
+    """
+    values = counted(settings) if defaults else hashed(settings)
+    if "data" in settings:
+        vectors = get_path(settings, VECTORS)
+        values[VECTORS] = vectors and Path(vectors).name
+    return {key: value for key, value in values.items() if not key.startswith(tuple(without))}
 
 
 def run_folders(paths: Iterable[Path], faults: list[Fault]) -> dict[Path, int | None]:
@@ -349,7 +340,7 @@ def _read(run: Run, split: str | None, trials: int | None) -> EvaluatedRun:
         message = f"{run.path / RESULT} lacks a result ({error!r}); it is left out."
         raise RunError(Fault("runs", "damaged", message)) from error
     if split is None:
-        return EvaluatedRun(run, current(run.settings), result, setting, seed, *NOT_READ)
+        return EvaluatedRun(run, run.settings, result, setting, seed, *NOT_READ)
     rows, probabilities_NC = _predictions(run, split)
     ordered = _is_ordered(run)
     computed = classifier_metrics(probabilities_NC, rows.labels_N, ordered=ordered)
@@ -358,7 +349,7 @@ def _read(run: Run, split: str | None, trials: int | None) -> EvaluatedRun:
         if not np.isclose(value, expected, rtol=ROUNDING, atol=ROUNDING, equal_nan=True):
             message = f"{run.path}: its predictions have {value:.6g} of {split}/{name}, {RESULT} says {expected:.6g}. "
             raise RunError(Fault("runs", "damaged", f"{message}It is left out."))
-    return EvaluatedRun(run, current(run.settings), result, setting, seed, rows, probabilities_NC, ordered, trials)
+    return EvaluatedRun(run, run.settings, result, setting, seed, rows, probabilities_NC, ordered, trials)
 
 
 def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
@@ -406,7 +397,7 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
 def _fits(settings: Node, key: str, text: str) -> bool:
     """Whether settings have a value; a group such as `data` or `model/attention` is compared by its name."""
     if "/" in key:
-        return Choices.of().chosen(settings).get(key) == text
+        return bool(get_path(settings, f"{CHOICES}.{key}") == text)
     value = get_path(settings, key)
     return value.get("name") == text if isinstance(value, Mapping) else text == as_typed(value) or value == parse(text)
 

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
-
 from sentattn.config.command_line import CONFIG_DIR, reference_fault
 from sentattn.config.groups import Choices
 from sentattn.config.schema import COLUMNS, COMMAND_KEYS, LISTS, RAW, TOP
-from sentattn.config.types import as_typed, parse_names
+from sentattn.config.types import as_typed, is_several, parse, parse_names
 from sentattn.errors import Fault, SettingError, closest, suggestion
 
-OPTIONS = ("--help", "--cfg job", CONFIG_DIR, "--multirun")
-HYDRA = {
-    **dict.fromkeys(("-cn", "--config-name"), "from=FILE, or experiment=NAME"),
-    **dict.fromkeys(("-cd", "-cp", "--config-path"), f"{CONFIG_DIR} FOLDER"),
-    **dict.fromkeys(("-c", "--cfg", "-i", "--info"), "--cfg job, or `python -m sentattn.list` for all choices"),
-    "hydra": "output_dir=FOLDER for its folders, `train -m` with slots=N for its launchers, `python -m sentattn.sweep` "
-    "with trials=N for its sweepers; it has no other settings here",
-}
-"""What to type in place of options of Hydra, and of its settings."""
-LAST = 1 << 30
+OPTIONS = ("--help", "--cfg job", f"{CONFIG_DIR} FOLDER", "-m", "--multirun")
+NOT_TYPED = 1 << 30
 """The position of a fault that belongs to no argument."""
-Placed: TypeAlias = tuple[int, Fault]
+FaultAt: TypeAlias = tuple[int, Fault]
 """A fault with the position of the argument that it belongs to."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A typed setting: its place among the arguments, its key, and its value as text and as Hydra reads it."""
+    """A typed setting: its place among the arguments, its key, and its value as text and as it is read."""
 
     position: int
     key: str
@@ -70,12 +58,12 @@ def as_arguments(overrides: str | Sequence[str], **options: object) -> list[str]
     return words
 
 
-def read(words: Sequence[str], choices: Choices) -> tuple[list[Argument], list[Placed]]:
+def read(words: Sequence[str], choices: Choices) -> tuple[list[Argument], list[FaultAt]]:
     """Returns the settings that were typed, and the faults of words that are none."""
     arguments: dict[str, Argument] = {}
-    faults: list[Placed] = []
+    faults: list[FaultAt] = []
     for position, word in enumerate(words):
-        if position and words[position - 1] in HYDRA and "=" not in word and not word.startswith("-"):
+        if position and words[position - 1].startswith("-") and "=" not in word and not word.startswith("-"):
             continue  # the value of an option that is refused
         try:
             argument = _read(position, word, choices)
@@ -92,23 +80,11 @@ def read(words: Sequence[str], choices: Choices) -> tuple[list[Argument], list[P
 def _read(position: int, word: str, choices: Choices) -> Argument:
     key, equals, text = word.partition("=")
     legal = [*choices.groups(), *TOP, *COMMAND_KEYS]
-    if (bare := key.partition("@")[0].lstrip("+~")) == key:
-        advice = HYDRA.get(key.replace("/", ".").partition(".")[0])
-    elif key.startswith("~"):
-        names = choices.names(bare) if bare in choices.groups() else ["null"]
-        advice = f"{bare}={next((name for name in names if name in ('none', 'null')), 'NAME')}"
-    else:
-        advice = f"{bare}={text or 'VALUE'}"
-    if advice:
-        message = f"{word.rstrip('=')} is not supported: type {advice}."
-        raise SettingError(Fault(bare.lstrip("-"), "unknown", message))
-    if (bare := key.lstrip("-")) != key:
-        options = [option for option in OPTIONS if option != word]  # which only some commands have
-        close = suggestion(bare, legal) or suggestion(f"--{bare}", options)
-        message = (
-            f"{word} is not an option: the options are {', '.join(options)}, and settings are written key=value.{close}"
-        )
-        raise SettingError(Fault(bare, "unknown", message))
+    bare = key.partition("@")[0].lstrip("+~-")
+    if bare != key or key.replace("/", ".").partition(".")[0] == "hydra":
+        near = suggestion(f"--{bare}", [option for option in OPTIONS if option != word]) or suggestion(bare, legal)
+        rule = f"a setting is written key=value with no sign before it, and the options are {', '.join(OPTIONS)}"
+        raise SettingError(Fault(bare, "unknown", f"{word} is not supported: {rule}.{near}"))
     if not equals:
         named = {name: f"{group}={name}" for group in reversed(choices.groups()) for name in choices.names(group)}
         near = closest(word, [*legal, *named])
@@ -118,16 +94,10 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
         raise SettingError(fault)
     if key in RAW or not text:
         return Argument(position, key, text, parse_names(text) if key in LISTS else text)
-    try:
-        override = OverridesParser.create().parse_override(word)
-    except HydraException as error:
-        quoted = shlex.quote(f'{key}="{text}"')
-        message = f"{word} cannot be read: {error}. A text with such signs is written {quoted}."
-        raise SettingError(Fault(key, "unreadable", message)) from error
-    if override.is_sweep_override() or "${" in text:
+    if is_several(text):
         message = (
-            f"{word}: {key} takes one plain value; a list is written [a,b], "
-            "and `python -m sentattn.train -m`, in Python sentattn.fit_grid, trains several values."
+            f"{word}: {key} takes one plain value; a list is written [a,b], a text in quotes, and "
+            "`python -m sentattn.train -m`, in Python sentattn.fit_grid, trains several values."
         )
         raise SettingError(Fault(key, "type", message))
-    return Argument(position, key, text, override.value())
+    return Argument(position, key, text, parse(text))

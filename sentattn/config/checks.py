@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from sentattn.config import types
-from sentattn.config.arguments import LAST, Argument, Placed
+from sentattn.config.arguments import NOT_TYPED, Argument, FaultAt
 from sentattn.config.groups import LISTS, MISSING, Choices, get_path, group_of, load, nodes
+from sentattn.config.hashing import OF_WORDS, WORD_TOKENIZERS
 from sentattn.config.parameters import known, leaves, read, settable
-from sentattn.config.schema import BETTER, COMMAND_KEYS, LOGS_ALONE, OWNED, TOP, TRAIN
+from sentattn.config.schema import BETTER, COMMAND_KEYS, FIXED_IN_TRAINING, TOP
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Count, Kind, Node, Tree, as_typed, mismatch
 from sentattn.errors import Fault, SettingError, closest
@@ -20,23 +21,11 @@ OPTIONAL = ("experiment", "model/wide", "callbacks")
 
 ATTENTION, PENALTY, WEIGHTS, LENGTH = "model/attention", "loss.penalty", "loss.class_weights", "data.max_length"
 CLIP, PRECISION, METRIC, MODE = "trainer.gradient_clip_val", "trainer.precision", "objective.metric", "objective.mode"
-FROZEN, VAL_BY = "model.freeze_attention", "data.val_by"
-ATTEND, WORD_DROPOUT = "model.wide.attend", "model.embedding.word_dropout"
-HEADS, SIZE = "model.encoder.heads", "model.embedding.size"
+FROZEN, HEADS, SIZE = "model.freeze_attention", "model.encoder.heads", "model.embedding.size"
 TRANSFORMER = "sentattn.models.encoders.transformer.Transformer"
 NO_LOGGER = "sentattn.loggers.no_logger"
-WORD_TOKENIZERS = ("words", "basic_english", "spacy")
-OF_WORDS = ("data.lowercase", "data.normalize", "data.vocab_size", "data.min_count", "data.vectors")
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
 """Numbers of positions; texts may not be longer."""
-IsCause: TypeAlias = Callable[[object], bool]
-IDLE: tuple[tuple[str, str, IsCause], ...] = (
-    ("weight_decay_on", "optimizer.weight_decay", lambda decay: bool(decay == 0)),
-    ("loss.class_weight_power", WEIGHTS, lambda weights: bool(weights != "balanced")),
-    ("loss.class_weight_reduction", WEIGHTS, lambda weights: weights == "none"),
-    ("model.embedding.init_std", "data.vectors", lambda vectors: vectors is not None),
-)
-"""A setting that has no effect, the setting that is the cause, and its values with which it is so."""
 
 
 @dataclass
@@ -49,7 +38,7 @@ class Composition:
         trust: Whether they may name classes.
         faults: Faults so far, with the position of the argument that each belongs to.
         chosen: The choice of each group.
-        named: Choices of a user's folder, whose names a run keeps.
+        code: The hash of the source of each class of one's own.
         saved: Saved settings, before arguments are applied.
         written: The settings with unresolved references.
         settings: The settings with resolved references.
@@ -57,11 +46,11 @@ class Composition:
 
     choices: Choices
     typed: Sequence[Argument]
-    faults: list[Placed]
+    faults: list[FaultAt]
     chosen: dict[str, str] = field(default_factory=dict)
     saved: Tree = field(default_factory=dict)
     written: Tree = field(default_factory=dict)
-    named: dict[str, str] = field(default_factory=dict)
+    code: dict[str, str] = field(default_factory=dict)
     settings: Tree = field(default_factory=dict)
     trust: bool = False
 
@@ -94,7 +83,7 @@ class Composition:
     def position(self, *keys: str) -> int:
         """Returns the place of the first argument that sets one of these settings, or a setting inside them."""
         inside = tuple(f"{key}." for key in keys)
-        return next((argument.position for argument in self.typed if f"{argument.key}.".startswith(inside)), LAST)
+        return next((argument.position for argument in self.typed if f"{argument.key}.".startswith(inside)), NOT_TYPED)
 
     def _origin(self, key: str) -> str:
         """Returns the experiment or the choice that sets a setting, or an empty string."""
@@ -117,7 +106,7 @@ def check_settings(composition: Composition) -> None:
             if path in TOP:
                 _value(composition, path, TOP[path], leaf)
             else:
-                composition.fault(path, "unknown", f"there is no setting {path!r}.{_meant(composition, path)}")
+                composition.fault(path, "unknown", f"there is no setting {path!r}.{_closest_key(composition, path)}")
     _require_choices(composition, "")
     for path in ("data.name", "model.name"):  # folders of a run have these names
         if wrong := types.name_fault(path, composition.value(path)):
@@ -151,8 +140,8 @@ def _node(composition: Composition, path: str, node: object) -> None:
     legal = settable(path, node[TARGET], _declared(composition, path))
     for key, value in node.items():
         inner = f"{path}.{key}"
-        if inner in OWNED:
-            composition.fault(inner, "unsupported", f"sentattn sets {inner} itself; {OWNED[inner]}.")
+        if inner in FIXED_IN_TRAINING:
+            composition.fault(inner, "unsupported", f"sentattn sets {inner} itself; {FIXED_IN_TRAINING[inner]}.")
         elif key in legal or key == TARGET or (signature.open and key not in signature.parameters):
             _argument(composition, inner, legal.get(key, types.ANYTHING), value)
         elif inner.replace(".", "/") in composition.choices.groups():
@@ -204,8 +193,7 @@ def _declared(composition: Composition, path: str) -> Node:
     if group in LISTS and path != group:
         return dict(get_path(composition.settings, path))
     base = get_path(load(choices.folders[0] / "train.yaml"), path)
-    chosen = composition.chosen.get(group)
-    own = choices.node(group, chosen) if chosen else get_path(composition.saved, path) or {}
+    own = choices.node(group, composition.chosen.get(group)) or get_path(composition.saved, path) or {}
     nested = {inner.rpartition("/")[2]: None for inner in choices.groups() if inner.startswith(f"{group}/")}
     return {**nested, **(base if isinstance(base, Mapping) else {}), **own}
 
@@ -219,7 +207,7 @@ def _require_choices(composition: Composition, prefix: str) -> None:
             composition.fault(path, "missing", f"{path} is not chosen: type {group}=NAME, one of {names}.")
 
 
-def _meant(composition: Composition, word: str) -> str:
+def _closest_key(composition: Composition, word: str) -> str:
     """Returns the closest spelling of a whole key, or of its last part (`hops` for `model.attention.hops`)."""
     top = [group for group in composition.choices.groups() if "/" not in group] + [*TOP, *COMMAND_KEYS]
     paths = [path for path in leaves(composition.settings) if path != word]
@@ -230,30 +218,13 @@ def _meant(composition: Composition, word: str) -> str:
 
 def check_combinations(composition: Composition) -> None:
     """Adds the faults of combinations to a composition."""
-    for key, cause, is_cause in _idle(composition):
-        value = composition.value(cause)
-        if composition.is_typed(key) and is_cause(value):
-            without, reason = f"{key}={as_typed(composition.value(key))}", f"{cause}={as_typed(value)}"
-            composition.fault(key, "no_effect", f"{without} has no effect with {reason}: leave one of them out.")
     for keys, kind, message in _conflicts(composition):
         composition.faults.append((composition.position(*keys), Fault(keys[0], kind, message)))
-
-
-def _idle(c: Composition) -> Iterator[tuple[str, str, IsCause]]:
-    """Yields `IDLE`, what the class constants `idle` add, and a download mirror where nothing is downloaded."""
-    yield from IDLE
-    for path in (group.replace("/", ".") for group in c.choices.groups()):
-        for argument, (key, values) in known(c.value(path)).constants.get("idle", {}).items():
-            yield f"{path}.{argument}", f"{path}.{key}", values.__contains__
-    if c.value("data.vectors") in (None, TRAIN):
-        has_path = "path" in known(c.value("data")).parameters
-        yield "data.mirror", "data.path" if has_path else "data.name", lambda value: value is not None
 
 
 def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Yields the settings of each conflict, the kind of fault, and the message."""
     yield from _nothing_learned(c)
-    yield from _without_words(c)
     yield from _words_alone(c)
     yield from _heads(c)
     weights, classes = c.value(WEIGHTS), c.value("data.classes")
@@ -262,16 +233,11 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
         data = c.chosen.get("data", c.value("data.name"))
         message = f"{WEIGHTS}={as_typed(weights)} does not fit data={data}, which has {number} classes."
         yield (WEIGHTS,), "conflict", message
-    if c.is_typed(VAL_BY) and c.value(VAL_BY) is not None and c.value("data.val") and c.value("data.test"):
-        reason = f"data.val={c.value('data.val')} and data.test={c.value('data.test')}, since no rows are set aside"
-        yield (VAL_BY,), "no_effect", f"{VAL_BY}={c.value(VAL_BY)} has no effect with {reason}: leave it out."
     if c.value("data.test_size") == 0 and c.value("test") is True:
         yield ("data.test_size",), "conflict", "data.test_size=0 leaves no rows to test on: type test=false with it."
     for path in POSITIONS:
         positions, length = c.value(path), c.value(LENGTH)
-        follows = positions is None and LENGTH in str(get_path(c.written, path))
-        too_few = isinstance(positions, int) and (length is None or positions < length)
-        if too_few or (follows and length is None):
+        if isinstance(positions, int) and (length is None or positions < length):
             message = (
                 f"{path}={as_typed(positions)} is too few for texts of {LENGTH}={as_typed(length)} tokens: "
                 f"change one of them, or type {path}=null for a model without positions."
@@ -284,10 +250,6 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     loggers = nodes(c.settings, "logger")
     if len(loggers) > 1 and any(get_path(node, TARGET) == NO_LOGGER for node in loggers.values()):
         yield ("logger",), "conflict", "logger=none is no logger: leave it out of the list, or type logger=none alone."
-    monitors = [node for node in nodes(c.settings, "callbacks").values() if get_path(node, TARGET) == LOGS_ALONE]
-    if monitors and c.is_typed("callbacks") and c.value(f"logger.{TARGET}") == NO_LOGGER:
-        message = "callbacks=lr_monitor has no effect with logger=none: leave one of them out."
-        yield ("callbacks", "logger"), "no_effect", message
     metric, better = c.value(METRIC), BETTER.get(str(c.value(METRIC)).removeprefix("val/"))
     if c.value(MODE) in ("min", "max") and better not in (None, c.value(MODE)):
         message = f"{MODE}={c.value(MODE)} would keep the worst epoch by {metric}: type {MODE}={better}."
@@ -309,17 +271,6 @@ def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str
         yield (FROZEN,), "no_effect", f"{FROZEN}=true has no effect: {attention} has no weights to learn; leave it out."
 
 
-def _without_words(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Refuses what needs words where the embedding reads none."""
-    if known(c.value("model.embedding")).constants.get("reads", True):
-        return
-    reason = f"has no effect: model/embedding={c.chosen.get('model/embedding', 'none')} reads no words"
-    if attend := c.value(ATTEND):
-        yield (ATTEND,), "no_effect", f"{ATTEND}={as_typed(attend)} {reason}; type {ATTEND}=false."
-    if c.is_typed(WORD_DROPOUT):  # a data set may bring it for other embeddings
-        yield (WORD_DROPOUT,), "no_effect", f"{WORD_DROPOUT}={as_typed(c.value(WORD_DROPOUT))} {reason}; leave it out."
-
-
 def _words_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Refuses settings of words where a subword tokenizer or a pretrained encoder reads the texts."""
     tokenizer = str(c.value("data.tokenizer"))
@@ -332,8 +283,6 @@ def _words_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
         if c.is_typed(key) and c.value(key) is not None:
             reason = f"has no effect with the subwords of data.tokenizer={tokenizer}: leave it out."
             yield (key,), "no_effect", f"{key}={as_typed(c.value(key))} {reason}"
-    if c.is_typed(WORD_DROPOUT) and c.value("model.embedding.name") is not None:
-        yield (WORD_DROPOUT,), "no_effect", f"{WORD_DROPOUT} has no effect on a pretrained encoder: leave it out."
 
 
 def _heads(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:

@@ -20,8 +20,6 @@ SPIN_COUNT = "5000"
 GC_THRESHOLD = 50_000
 """New objects after which Python looks for garbage among them, by default 700."""
 REFERENCE = re.compile(r"\$\{[^{}]*\}")
-VARIABLE = re.compile(r"\$\{oc\.env: *(\w+) *(?:, *([^{}]*))?\}")
-"""A reference to an environment variable, with a default or without."""
 WORDS = COLUMNS | {"text", "column"}
 """Keys that may hold anything: a text, the name of a column."""
 OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
@@ -51,7 +49,7 @@ def command(function: Callable[[list[str]], None]) -> Callable[..., int]:
             if "--help" in arguments or "-h" in arguments:
                 print((sys.modules[function.__module__].__doc__ or "").strip())
             else:
-                function(resolve_variables(arguments))
+                function(arguments)
             sys.stdout.flush()
         except UserError as error:
             for fault in error.faults:
@@ -130,24 +128,12 @@ def read_values(
     return values, [fault for fault in faults if fault]
 
 
-def resolve_variables(typed: Sequence[str]) -> list[str]:
-    """Returns typed arguments with the value of each `${oc.env:NAME}` and `${oc.env:NAME,DEFAULT}`.
-
-    Texts, names of columns, and variables that are not set stay as they are. What is loaded is not resolved.
-    """
-
-    def value(match: re.Match[str]) -> str:
-        return os.environ.get(match[1], match[0] if match[2] is None else match[2])
-
-    return [word if word.partition("=")[0] in WORDS else VARIABLE.sub(value, word) for word in typed]
-
-
 def reference_fault(key: str, text: str) -> Fault | None:
-    """Returns the fault of a value with a reference that `resolve_variables` has not resolved, or None."""
+    """Returns the fault of a value with a reference, or None."""
     if not (reference := REFERENCE.search(text)):
         return None
-    legal = "only ${oc.env:NAME} of an environment variable that is set is resolved, where it is typed"
-    return Fault(key, "type", f"{key}={text}: {reference[0]} is not resolved; {legal}.")
+    message = f'{key}={text}: {reference[0]} is not resolved; the shell puts in variables where it reads {key}="$NAME".'
+    return Fault(key, "type", message)
 
 
 def raw_arguments(

@@ -4,36 +4,41 @@ from __future__ import annotations
 
 import copy
 import functools
-import hashlib
-import json
+import os
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.version import VersionBase
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from sentattn.config import types
-from sentattn.config.arguments import LAST, Argument, read, split_folders
+from sentattn.config.arguments import NOT_TYPED, Argument, read, split_folders
 from sentattn.config.checks import Composition, check_combinations, check_settings, flat
-from sentattn.config.groups import LISTS, MISSING, Choices, defaults, get_path, load
-from sentattn.config.parameters import type_of
-from sentattn.config.schema import ADDED_LATER, CHOICES, HASHED_AS, OF_THE_TRAINING, RAW, TOP, TRAIN, counts
-from sentattn.config.targets import FIRST, TARGET, check_targets, renamed
+from sentattn.config.groups import LISTS, MISSING, Choices, conf_dir, defaults, get_path, load
+from sentattn.config.hashing import WORD_TOKENIZERS
+from sentattn.config.parameters import known, source_hash, type_of
+from sentattn.config.schema import CHOICES, CODE, KEPT_BY_TRAINED_MODEL, RAW, TOP, TRAIN
+from sentattn.config.targets import TARGET, check_targets, is_own, targets_in
 from sentattn.config.types import Node, Tree
 from sentattn.errors import DataError, Fault, SettingError, closest, first_line, suggestion
 
 NOT_A_REFERENCE = "$\x00{"
 """Stands for the beginning of a reference in texts that hold none."""
-VECTORS, SIZE = "data.vectors", "model.embedding.size"
+VECTORS, SIZE, LENGTH = "data.vectors", "model.embedding.size", "data.max_length"
 ENCODER, REVISION, TOKENIZER = "model.embedding.name", "model.embedding.revision", "data.tokenizer"
 PRETRAINED = "sentattn.models.pretrained.Pretrained"
 LENGTH_OF_WORDS, LENGTH_OF_PIECES = 600, 256
-"""`data.max_length` of `conf/data/_base.yaml`, and of a pretrained encoder where none is typed."""
+"""What `data.max_length=null` stands for, with a tokenizer of words and with one of subwords."""
+HYDRA = threading.Lock()
+"""Held while Hydra composes, whose state belongs to the process."""
 
 
 def compose(args: Sequence[str], *, trust: bool = False) -> Tree:
@@ -45,7 +50,6 @@ def compose(args: Sequence[str], *, trust: bool = False) -> Tree:
     c = _read(args, trust)
     picks, values = _pick(c, c.typed)
     c.written, c.chosen = _composed(picks, c.choices)
-    c.named = _own_choices(c)
     return _checked(c, _with_tokenizer(c, _with_size(c, values)))
 
 
@@ -63,15 +67,12 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
     """
     c = _read(args, trust)
     c.saved = check_targets(settings, c.choices, trust=trust)
-    c.written = _literal(c.saved)
-    saved = c.written.pop(CHOICES, {})
-    if not isinstance(saved, Mapping) or not all(isinstance(text, str) for text in (*saved, *saved.values())):
-        c.fault(CHOICES, "type", f"{CHOICES} must name a choice for each group, got {saved}.")
-        saved = {}
+    c.written = escape_references(c.saved)
+    c.chosen, c.code = (_record(c, key) for key in (CHOICES, CODE))
     legal = []
     for argument in c.typed:
         top = argument.key.replace("/", ".").partition(".")[0]
-        if only is not None and (top not in only or argument.key in OF_THE_TRAINING):
+        if only is not None and (top not in only or argument.key in KEPT_BY_TRAINED_MODEL):
             message = f"{argument}: {argument.key} cannot be changed after the training of the model; leave it out."
         elif argument.key == "experiment":
             message = f"{argument} cannot be applied to saved settings: type the settings of the experiment."
@@ -79,47 +80,31 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
             legal.append(argument)
             continue
         c.refuse(argument, "unsupported", message)
-    for path in sorted(TOP.keys() - dict(flat(c.written, "")).keys()):
-        if path in ADDED_LATER:
-            c.written[path] = ADDED_LATER[path][0]
-        elif not c.is_typed(path):
-            message = f"{path} is missing: another version of sentattn has saved these settings; type {path}=VALUE."
-            c.fault(path, "missing", message)
+    standard = load(conf_dir() / "train.yaml")
+    for path in TOP.keys() - dict(flat(c.written, "")).keys():  # of before this setting, or written by hand
+        parent, _, key = path.rpartition(".")
+        node = c.written.setdefault(parent, {}) if parent else c.written
+        if isinstance(node, dict):
+            node.setdefault(key, get_path(standard, path))
     picks, values = _pick(c, legal)
-    c.chosen = c.choices.chosen(c.written)
     fresh, chosen = _composed(picks, c.choices) if picks else ({}, {})
     for group in sorted(picks, key=lambda name: name.count("/")):
         parent, _, key = group.replace("/", ".").rpartition(".")
         (get_path(c.written, parent) if parent else c.written)[key] = get_path(fresh, group.replace("/", "."))
-        c.chosen |= {name: chosen[name] for name in chosen if f"{name}/".startswith(f"{group}/")}
-        saved = {name: choice for name, choice in saved.items() if not f"{name}/".startswith(f"{group}/")}
-    c.named = {**saved, **_own_choices(c)}
+        others = {name: choice for name, choice in c.chosen.items() if not f"{name}/".startswith(f"{group}/")}
+        c.chosen = others | {name: chosen[name] for name in chosen if f"{name}/".startswith(f"{group}/")}
     if only is not None:  # a trained model, whose size, length and classes go before the data's
         return _checked(c, values, check_settings)
     return _checked(c, _with_tokenizer(c, _with_size(c, values)))
 
 
-def setting_hash(settings: Node, **files: str | None) -> str:
-    """Returns the hash by which runs are seeds of one setting: without seed, paths, logger and devices.
-
-    `files` are hashes of the files that `vectors`, `encoder`, `tokenizer` and `init_from` are read from, which may have
-    any name on another machine; None where there is none.
-    """
-    kept = _without(renamed(settings, FIRST), "") | {name: value for name, value in files.items() if value is not None}
-    if files.get("tokenizer") is not None:
-        kept["data"].pop("tokenizer")
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _without(value: object, path: str) -> Any:
-    """Returns the settings that count in the hash, with integers as floats, so that 1 and 1.0 are equal."""
-    if isinstance(value, Mapping):
-        paths = {key: f"{path}.{key}" if path else key for key in value}
-        inner = {key: _without(HASHED_AS.get(p, value[key]), p) for key, p in paths.items()}
-        return {key: counted for key, counted in inner.items() if counts(paths[key], counted)}
-    if isinstance(value, list | tuple):
-        return [_without(item, path) for item in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+def _record(c: Composition, key: str) -> dict[str, str]:
+    """Takes one of the records from the settings."""
+    saved = c.written.pop(key, {})
+    if isinstance(saved, Mapping) and all(isinstance(text, str) for text in (*saved, *saved.values())):
+        return dict(saved)
+    c.fault(key, "type", f"{key} must hold a text for each name, got {saved}.")
+    return {}
 
 
 def _read(args: Sequence[str], trust: bool) -> Composition:
@@ -137,14 +122,10 @@ def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Comp
     for check in checks or (check_settings, check_combinations):
         check(c)
     c.raise_faults()
-    return c.settings | ({CHOICES: c.named} if c.named else {})
-
-
-def _own_choices(c: Composition) -> dict[str, str]:
-    """Returns the choices of a user's folder for parts of the model, by group."""
-    packaged = Choices.of()
-    parts = [group for group in c.choices.groups() if group.startswith("model/") and group in c.chosen]
-    return {group: c.chosen[group] for group in parts if c.chosen[group] not in packaged.names(group)}
+    if not checks:
+        c.code = {path: source_hash(target) for path, target in targets_in(c.settings) if is_own(target)}
+    c.settings["output_dir"] = os.path.expanduser(c.settings["output_dir"])
+    return c.settings | {key: record for key, record in ((CHOICES, c.chosen), (CODE, c.code)) if record}
 
 
 def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str], list[Argument]]:
@@ -185,8 +166,8 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str]
 def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
     """Returns the typed values and, before them, the size of the embedding if it starts from vectors."""
     typed = {argument.key: argument for argument in values}
-    vectors = typed[VECTORS].text if VECTORS in typed else _literal(get_path(c.written, VECTORS), NOT_A_REFERENCE, "${")
-    if vectors in (None, "", "null"):
+    vectors = typed[VECTORS].text if VECTORS in typed else unescape_references(get_path(c.written, VECTORS))
+    if not vectors or types.parse(vectors) is None:
         return values
     if type_of(c.written, SIZE) is None:
         message = f"{VECTORS}={vectors} has no effect: the words of this model/embedding have no size to take it from."
@@ -204,7 +185,7 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
     if SIZE in typed and typed[SIZE].value != size:
         message = f"{typed[SIZE]} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."
         c.refuse(typed[SIZE], "conflict", message)
-    return [Argument(LAST, SIZE, str(size), size), *values]
+    return [Argument(NOT_TYPED, SIZE, str(size), size), *values]
 
 
 def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
@@ -213,15 +194,20 @@ def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
         return values
     typed = {argument.key: argument for argument in values}
     name, revision = (typed[key].text if key in typed else str(get_path(c.written, key)) for key in (ENCODER, REVISION))
-    name = name if revision in ("None", "null") else f"{name}@{revision}"
+    name = name if types.parse(revision) is None else f"{name}@{revision}"
     if TOKENIZER in typed and typed[TOKENIZER].text != name:
         message = f"{typed[TOKENIZER]} does not fit {ENCODER}={name}, which has a tokenizer of its own: leave it out."
         c.refuse(typed[TOKENIZER], "conflict", message)
-    filled = [] if name == MISSING else [Argument(LAST, TOKENIZER, name, name)]
-    is_new = get_path(c.saved, "model.embedding._target_") != PRETRAINED
-    if is_new and get_path(c.written, "data.max_length") == LENGTH_OF_WORDS:
-        filled.append(Argument(LAST, "data.max_length", str(LENGTH_OF_PIECES), LENGTH_OF_PIECES))
+    filled = [] if name == MISSING else [Argument(NOT_TYPED, TOKENIZER, name, name)]
     return [*filled, *values]
+
+
+def _fill_length(c: Composition) -> None:
+    """Writes how many tokens of a text are read where the tokenizer decides it."""
+    data = c.written.get("data")
+    if isinstance(data, dict) and data.get("max_length") is None and "max_length" in known(data).parameters:
+        is_of_words = data.get("tokenizer", WORD_TOKENIZERS[0]) in WORD_TOKENIZERS
+        data["max_length"] = LENGTH_OF_WORDS if is_of_words else LENGTH_OF_PIECES
 
 
 def _fill_val_by(c: Composition) -> None:
@@ -263,28 +249,35 @@ def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
             message = f"{argument} has no value: {argument.key} must be {types.describe_type(kind)}."
             c.refuse(argument, "missing", message)
         else:
-            parsed = None if argument.key in RAW and argument.text == "null" else argument.value
+            parsed = None if types.parse(argument.text) is None else argument.value
             # The text itself where only a text is legal: `group=2026` is a name, not a number.
             legal = [value for value in (parsed, argument.text) if kind and types.mismatch(kind, value) is None]
-            node[last] = _literal(legal[0] if legal else argument.value)
+            node[last] = escape_references(legal[0] if legal else argument.value)
+    _fill_length(c)
     try:
         resolved = OmegaConf.to_container(OmegaConf.create(c.written), resolve=True)
     except OmegaConfBaseException as error:
         message = f"A reference in the configuration cannot be resolved: {first_line(error)}."
         raise SettingError(Fault("", "not_found", message)) from error
-    c.settings = _literal(resolved, NOT_A_REFERENCE, "${")
+    c.settings = unescape_references(resolved)
 
 
-def _literal(value: object, sign: str = "${", other: str = NOT_A_REFERENCE) -> Any:
-    """Returns settings in which texts are never references, or, with the signs exchanged, the original texts.
+def escape_references(value: object) -> Any:
+    """Returns settings whose texts hold no references: those that were loaded or typed are resolved already."""
+    return _with_texts(value, lambda text: text.replace("${", NOT_A_REFERENCE))
 
-    Loaded settings are resolved already: `${oc.env:HOME}` in them is a text like any other.
-    """
+
+def unescape_references(value: object) -> Any:
+    """Returns settings with the texts that `escape_references` was given."""
+    return _with_texts(value, lambda text: text.replace(NOT_A_REFERENCE, "${"))
+
+
+def _with_texts(value: object, change: Callable[[str], str]) -> Any:
     if isinstance(value, Mapping):
-        return {key: _literal(inner, sign, other) for key, inner in value.items()}
+        return {key: _with_texts(inner, change) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_literal(item, sign, other) for item in value]
-    return value.replace(sign, other) if isinstance(value, str) else value
+        return [_with_texts(item, change) for item in value]
+    return change(value) if isinstance(value, str) else value
 
 
 def _composed(picks: Mapping[str, str], choices: Choices) -> tuple[Tree, dict[str, str]]:
@@ -292,8 +285,9 @@ def _composed(picks: Mapping[str, str], choices: Choices) -> tuple[Tree, dict[st
     # Composing takes as long as a hundred calls of stat, and a sweep composes again and again.
     changed = tuple(file.stat().st_mtime_ns for folder in choices.folders for file in sorted(folder.rglob("*.yaml")))
     settings, chosen = copy.deepcopy(_compose_once(tuple(picks.items()), tuple(map(str, choices.folders)), changed))
-    for group in set(choices.groups()) & chosen.keys():
-        choices.node(group, chosen[group])  # Hydra passes over a file that holds a list
+    chosen = {group: name for group in choices.groups() if (name := {**chosen, **picks}.get(group, "[]")) != "[]"}
+    for group, name in chosen.items():
+        choices.node(group, name)  # Hydra passes over a file that holds a list
     loggers = settings.get("logger", {})
     settings["logger"] = {**loggers.pop(chosen.get("logger", ""), {}), **loggers}  # of a single one logger.KEY
     return settings, chosen
@@ -305,15 +299,21 @@ def _compose_once(
 ) -> tuple[Tree, dict[str, str]]:
     paths = ",".join("'file://{}'".format(folder.replace("'", "\\'")) for folder in folders[1:])
     overrides = [f"{group}={name}" for group, name in picks]
-    try:
-        with initialize_config_dir(config_dir=folders[0], version_base="1.3"):
-            composed = hydra_compose("train", [f"hydra.searchpath=[{paths}]", *overrides], return_hydra_config=True)
-        chosen = {str(group): str(name) for group, name in composed.hydra.runtime.choices.items() if name is not None}
-        kept = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
-        settings = OmegaConf.to_container(kept, resolve=False)
-    except Exception as error:  # Hydra meets some files with an assertion or an error of Python's
-        reason = " ".join(str(error).split()) if isinstance(error, YAMLError) else f"{first_line(error)}."
-        message = f"{' '.join(overrides) or 'train.yaml'} cannot be composed: {reason}"
-        raise SettingError(Fault("", "unreadable", message)) from error
+    with HYDRA:
+        # An application of Hydra's that trains has its own state.
+        outer, version = GlobalHydra.instance().hydra, VersionBase.instance().version_base
+        GlobalHydra.instance().clear()
+        try:
+            with initialize_config_dir(config_dir=folders[0], version_base="1.3"):
+                composed = hydra_compose("train", [f"hydra.searchpath=[{paths}]", *overrides], return_hydra_config=True)
+            chosen = {str(group): str(name) for group, name in composed.hydra.runtime.choices.items() if name}
+            kept = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
+            settings = OmegaConf.to_container(kept, resolve=False)
+        except Exception as error:  # Hydra meets some files with an assertion or an error of Python's
+            reason = " ".join(str(error).split()) if isinstance(error, YAMLError) else f"{first_line(error)}."
+            message = f"{' '.join(overrides) or 'train.yaml'} cannot be composed: {reason}"
+            raise SettingError(Fault("", "unreadable", message)) from error
+        finally:
+            GlobalHydra.instance().hydra, VersionBase.instance().version_base = outer, version
     assert isinstance(settings, dict)
     return {str(key): value for key, value in settings.items()}, chosen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -70,35 +70,26 @@ class Choices:
 
     def file(self, group: str, name: str) -> Path:
         """The file of a choice."""
-        return next(file for folder in self.folders if (file := folder / group / f"{name}.yaml").is_file())
+        return next(self._files(group, name))
 
-    def node(self, group: str, name: str) -> Node:
+    def _files(self, group: str, name: object) -> Iterator[Path]:
+        """Yields the file of a choice; none for a path, such as `../x`."""
+        files = (folder / group / f"{name}.yaml" for folder in self.folders)
+        return (file for file in files if file.stem == name and file.is_file())
+
+    def node(self, group: str, name: object) -> Node:
         """Returns what the file of a choice sets in its own node, or all that a file `@package _global_` sets.
+
+        It is empty where no folder has such a choice, which saved settings may name.
 
         Raises:
             SettingError: If it cannot be read.
         """
-        whole = load(self.file(group, name))
-        node = get_path(whole, name if group in LISTS else group.replace("/", "."))
+        if (file := next(self._files(group, name), None)) is None:
+            return {}
+        whole = load(file)
+        node = get_path(whole, file.stem if group in LISTS else group.replace("/", "."))
         return node if isinstance(node, Mapping) else whole
-
-    def chosen(self, settings: Node) -> dict[str, str]:
-        """Returns which choice each node of saved settings is: by its `_target_`, presets by their `name`.
-
-        Of several with one target it is the one of whose lines the node has the largest share.
-        """
-        chosen = {}
-        for group in self.groups():
-            node = get_path(settings, group.replace("/", "."))
-            shares: dict[str, float] = {}
-            for name in self.names(group) if isinstance(node, Mapping) else ():
-                agrees = {key: value in (node.get(key), MISSING) for key, value in self.node(group, name).items()}
-                agrees.pop("defaults", None)
-                if agrees.get("_target_", True) and agrees.get("name", True):
-                    shares[name] = sum(agrees.values()) / max(1, len(agrees))
-            if shares:
-                chosen[group] = max(shares, key=lambda name: shares[name])
-        return chosen
 
 
 @functools.cache

@@ -7,19 +7,21 @@ seconds, and a misspelt setting is reported before that. Other classes, such as 
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import inspect
 import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sentattn.config import types
 from sentattn.config.groups import get_path
-from sentattn.config.schema import OWNED, TOP, stricter
+from sentattn.config.schema import FIXED_IN_TRAINING, TOP, stricter
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Kind, Node, Tree
 from sentattn.errors import Fault, SettingError
@@ -102,6 +104,14 @@ def imported(target: str) -> Signature:
     return Signature(parameters, constants, open=bool(functions) and _passes_on(functions[-1]))
 
 
+def source_hash(target: str) -> str:
+    """Returns the hash of the file that a class or function is defined in, as it is on the disk."""
+    with suppress(OSError, TypeError):  # a class that was typed into an interpreter has no file
+        file = inspect.getsourcefile(load(target))
+        return hashlib.sha256(Path(str(file)).read_bytes()).hexdigest()[:12]
+    return ""
+
+
 def load(target: str) -> Any:
     """Imports what is at a dotted path."""
     module, _, name = target.rpartition(".")
@@ -132,7 +142,7 @@ def settable(path: str, target: str, declared: Node) -> dict[str, Kind]:
     return {
         name: stricter(target, name) or parameter.type
         for name, parameter in read(target).parameters.items()
-        if (not parameter.required or name in declared) and f"{path}.{name}" not in OWNED
+        if (not parameter.required or name in declared) and f"{path}.{name}" not in FIXED_IN_TRAINING
     }
 
 
@@ -152,7 +162,7 @@ def leaves(settings: Node, path: str = "") -> Iterator[str]:
         if isinstance(value, Mapping) and (TARGET in value or not path):
             defaults = (name for name, parameter in known(value).parameters.items() if not parameter.required)
             absent = (f"{inner}.{name}" for name in defaults if name not in value)
-            yield from (path for path in absent if path not in OWNED)
+            yield from (path for path in absent if path not in FIXED_IN_TRAINING)
             yield from leaves(value, inner)
         elif path and key != TARGET:
             yield inner

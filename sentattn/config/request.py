@@ -14,7 +14,6 @@ from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import ENCODER, compose, override
 from sentattn.config.schema import COMMAND_KEYS, INIT_FROM, Settings
-from sentattn.config.targets import TARGET
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError
 
@@ -85,13 +84,9 @@ def read_request(arguments: Sequence[str]) -> Request:
 
 
 def _conflicts(keys: Node, words: Sequence[str]) -> list[Fault]:
-    """Returns the faults of keys that cannot be combined with `resume`, and of `trust` without anything to load."""
+    """Returns the faults of keys that cannot be combined with `resume`, and of a check that is not asked for."""
     resume = keys.get("resume", AUTO)
     faults = []
-    names_class = any(f".{TARGET}=" in word for word in words)
-    if keys.get("trust") and resume == AUTO and "from" not in keys and not names_class:
-        message = "trust=true has no effect without from=, resume=DIR or a class that is typed: leave it out."
-        faults.append(Fault("trust", "no_effect", message))
     if "match_parameters" in keys and not keys.get("check"):
         message = f"match_parameters={keys['match_parameters']} has no effect without check=true: type both, or none."
         faults.append(Fault("match_parameters", "no_effect", message))
@@ -131,7 +126,7 @@ def read_saved(path: str, folders: Sequence[str] = (), trust: bool = False) -> T
     if isinstance(loaded, dict) and OVERRIDES in loaded:
         return _composed(loaded[OVERRIDES], file, folders, trust)
     if isinstance(loaded, dict) and all(isinstance(loaded.get(group), dict) for group in ("data", "model")):
-        return _of_run(run.Run(file.parent)) if file.name == run.CONFIG else loaded
+        return _of_run(run.Run(file.parent)) if file.name == run.CONFIG else run.take_format(file, loaded)
     message = (
         f"from={file} does not contain the settings of a training: it needs all of them, as a run's {run.CONFIG}, "
         f"or a list such as {OVERRIDES}: [model=structured, data=imdb]."

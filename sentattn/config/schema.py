@@ -13,7 +13,8 @@ from typing import Any, Literal, get_type_hints
 
 from sentattn.config.types import Count, Fraction, Kind, Node, NonNegative, Positive, Seed, Share, Whole
 
-CHOICES = "choices"
+CHOICES, CODE = "choices", "code"
+"""The records in settings: which choice each group has, and the hash of the source of each class of one's own."""
 
 
 class Section(Node):
@@ -56,7 +57,8 @@ class Settings(Section):
     Fields without a node are the settings at the top; `conf/train.yaml` says what they mean.
 
     Attributes:
-        choices: Choices of a folder of the user's for parts of the model, such as `{"model/attention": "query"}`.
+        choices: The choice of each group, such as `{"model/attention": "query"}`; empty where they are not known.
+        code: Hashes of the source files that define classes of one's own, such as `{"model.attention": "0123abcd"}`.
     """
 
     seed: Seed
@@ -81,6 +83,7 @@ class Settings(Section):
     logger: Node
     data: Node
     choices: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    code: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, content: Node) -> Settings:
@@ -88,7 +91,7 @@ class Settings(Section):
         return cls(**{"callbacks": {}, **content, "objective": Objective(**content["objective"])})
 
     def __iter__(self) -> Iterator[str]:
-        return (key for key in self.__dict__ if key != CHOICES or self.choices)
+        return (key for key, value in self.__dict__.items() if key not in (CHOICES, CODE) or value)
 
 
 def types_by_key(section: type = Settings, prefix: str = "") -> Iterator[tuple[str, Kind]]:
@@ -96,7 +99,7 @@ def types_by_key(section: type = Settings, prefix: str = "") -> Iterator[tuple[s
     for name, kind in get_type_hints(section, include_extras=True).items():
         if isinstance(kind, type) and issubclass(kind, Section):
             yield from types_by_key(kind, f"{name}.")
-        elif kind != Node and name != CHOICES:
+        elif kind != Node and name not in (CHOICES, CODE):
             yield f"{prefix}{name}", kind
 
 
@@ -151,7 +154,7 @@ RAW = frozenset(
 )
 """Keys that hold text or paths: their values are taken as they were typed."""
 
-OWNED: dict[str, str] = {
+FIXED_IN_TRAINING: dict[str, str] = {
     "data.seed": "type seed=NUMBER",
     "data.vector_size": "type model.embedding.size=NUMBER",
     "data.rank": "torchrun or srun numbers the processes",
@@ -209,7 +212,7 @@ STRICTER: dict[str, dict[str, Kind]] = {
 }
 """Types for parameters of libraries whose own annotations let through what the library then refuses, by target."""
 
-OF_THE_TRAINING = frozenset(
+KEPT_BY_TRAINED_MODEL = frozenset(
     {
         f"data.{key}"
         for key in ("tokenizer", "lowercase", "normalize", "max_length", "clip", "vocab_size", "min_count", "vectors")
@@ -218,9 +221,6 @@ OF_THE_TRAINING = frozenset(
 )
 """Settings of the data that a trained model keeps, or needs no more: testing it on other data cannot change them."""
 
-REMOVED = frozenset({"faithful"})
-"""Settings without effect of their own that runs of before the first release may hold."""
-
 WITHOUT_EFFECT_ON_RESULT = frozenset(
     {"seed", "output_dir", "checkpoint_minutes", "threads", "compile", "logger", "tags", "group", "test"}
     | {f"data.{key}" for key in ("path", "dataset", "config", "revision", "vectors", "mirror", "cache_dir")}
@@ -228,45 +228,14 @@ WITHOUT_EFFECT_ON_RESULT = frozenset(
     | {f"model.embedding.{key}" for key in ("name", "revision", "cache")}
     | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
     | {f"trainer.{key}" for key in ("profiler", "detect_anomaly", "inference_mode", "limit_predict_batches")}
+    | {f"trainer.{key}" for key in ("num_sanity_val_steps", "log_every_n_steps")}
     | {"trainer.enable_autolog_hparams", "trainer.model_registry"}
-    | {CHOICES}
-    | REMOVED
+    | {CHOICES, CODE}
 )
 """Left out of the hash of a setting: runs that differ in these alone are seeds of one setting."""
 
-HASHED_AS: dict[str, object] = {"trainer.num_sanity_val_steps": 0, "trainer.log_every_n_steps": 50}
-"""Values of settings without effect on the result that the hash has always held, which stand for any other."""
-
-ADDED_LATER: dict[str, tuple[object, ...]] = {
-    "model.freeze_attention": (False,),
-    "model.head.init": ("torch",),
-    "model.attention.window": (None,),
-    "model.embedding.attention_dropout": (None,),
-    "model.wide": ({"_target_": "sentattn.models.wide.NoWide"},),
-    "data.val_by": ("row", None),
-    "data.group": (None,),
-    "data.train_size": (None,),
-    "data.train_seed": (None,),
-    "init_from": (None,),
-    "data.header": (True,),
-    "data.encoding": ("utf-8",),
-    "callbacks": ({},),
-}
-"""Settings that came later, with the values that the hash leaves out, the default first.
-
-A new setting is added here with its default, so that runs from before it and after it are seeds of one setting.
-"""
-
-
 LOGS_ALONE = "sentattn.training.callbacks.LearningRates"
 """The callback without effect on the result."""
-
-
-def counts(path: str, value: object) -> bool:
-    """Returns whether a setting counts in the hash; one that was added later does not at its default."""
-    if isinstance(value, Mapping) and value.get("_target_") == LOGS_ALONE:
-        return False
-    return path not in WITHOUT_EFFECT_ON_RESULT and value not in ADDED_LATER.get(path, ())
 
 
 def stricter(target: str, name: str) -> Kind:

@@ -13,11 +13,15 @@ import json
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 
 from sentattn.errors import Fault, SettingError
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 Kind: TypeAlias = object
 """A type of settings as an annotation has it, such as `Count`, `int | None` or `Literal["a", "b"]`."""
@@ -51,6 +55,11 @@ WORDS: dict[Kind, str] = {
 SIGNS = {Ge: ">=", Gt: ">", Le: "<=", Lt: "<"}
 OUT_OF_RANGE = {"greater_than_equal", "greater_than", "less_than_equal", "less_than", "finite_number", "literal_error"}
 """Errors of pydantic about a value whose type is right."""
+
+CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
+"""What these words are, in small or capital letters."""
+BRACKETS = ("[", "{", "'", '"')
+"""What lists, mappings and quoted texts begin with."""
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
@@ -157,17 +166,35 @@ def as_typed(value: object) -> str:
     return f"[{','.join(map(as_typed, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
-def parse(text: str) -> bool | float | str | None:
-    """Returns the number, truth value or null that a text spells, or the text."""
-    constants: dict[str, bool | None] = {"true": True, "false": False, "null": None}
-    if text in constants:
-        return constants[text]
+def parse(text: str) -> Any:
+    """Returns the value that a text spells: null, true or false, a number, a list, a quoted text, else the text.
+
+    Lists, quotes and mappings are in Hydra's grammar.
+    """
+    if text.lower() in CONSTANTS or text == "None":
+        return CONSTANTS.get(text.lower())
     for number in (int, float):
-        try:
+        with suppress(ValueError):
             return number(text)
-        except ValueError:
-            continue
-    return text
+    override = _override(text) if text[:1] in BRACKETS else None
+    return text if override is None else override.value()
+
+
+def is_several(text: str) -> bool:
+    """Returns whether a text spells several values, as `1,2`, `choice(a,b)` and `range(1,3)` do."""
+    override = _override(text) if "," in text or "(" in text else None
+    return override is not None and override.is_sweep_override()
+
+
+def _override(text: str) -> Override | None:
+    """Returns a text in Hydra's grammar, if it is in it."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser  # most texts need no grammar
+    from hydra.errors import HydraException
+
+    try:
+        return OverridesParser.create().parse_override(f"key={text}")
+    except HydraException:
+        return None
 
 
 def parse_names(text: str) -> str | list[str]:

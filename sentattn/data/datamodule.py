@@ -45,7 +45,8 @@ class TextData(LightningDataModule, ABC):
         lowercase: Whether words are lowercased.
         normalize: Unicode normalization of words: `nfc` makes both encodings of an accented letter the same word; null
             for none.
-        max_length: Maximal number of tokens per text; null for all.
+        max_length: Maximal number of tokens per text; None keeps all. The setting null stands for 600 words, or 256
+            pieces of a subword tokenizer.
         clip: Which tokens of a longer text are kept: its head, its tail or half of each.
         batch_size: Texts per batch, over all devices.
         batching: Which texts share a training batch: texts of similar length (`sorted`), of the same bucket of lengths,

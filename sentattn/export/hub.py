@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import yaml
 from jinja2 import UndefinedError
 
 from sentattn.config.groups import Choices
@@ -20,7 +19,7 @@ from sentattn.export.folder import VERSION_KEY, replacement, require_replaceable
 from sentattn.models.embedding import Embedding
 from sentattn.models.pretrained import Pretrained
 from sentattn.prediction.model import ENCODER, Classifier, LoadedRun
-from sentattn.run import CONFIG, MODEL, RESULT, Run
+from sentattn.run import CONFIG, MODEL, RESULT, Run, yaml_text
 
 CARD = "README.md"
 
@@ -50,7 +49,7 @@ def write_folder(run: LoadedRun, folder: Path, *, weights: bool = False, address
                 shutil.copyfile(file, new / MODEL / ENCODER / file.name)
             config = portable(old.config)
             Classifier(model=old.model, tokenizer=old.tokenizer, labels=old.labels, config=config).save(new / MODEL)
-            (new / CONFIG).write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), encoding="utf-8")
+            (new / CONFIG).write_text(yaml_text(settings), encoding="utf-8")
             result = {**portable(run.result), "settings": settings, VERSION_KEY: version("sentattn")}
             Run(new).write_result(result)
             (new / CARD).write_text(model_card(run, settings, result, address), encoding="utf-8")

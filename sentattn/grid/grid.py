@@ -204,6 +204,8 @@ def _busy(cell: Cell, saved: SavedRuns, stack: ExitStack) -> str:
     folder = new_directory(cell.settings).parent
     folder.mkdir(parents=True, exist_ok=True)
     name = f".{sha256(repr(identity(cell.settings)).encode()).hexdigest()[:16]}{run.LOCK}"
+    if run.is_locked(folder, name):
+        return run.holder(folder, name)
     try:
         stack.enter_context(run.lock(folder, name))
     except RunError:

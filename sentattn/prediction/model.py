@@ -62,7 +62,7 @@ class Classifier:
         folder.mkdir(parents=True, exist_ok=True)
         self.tokenizer.save(folder / TOKENIZER)
         (folder / LABELS).write_text(json.dumps(self.labels, ensure_ascii=False) + "\n", encoding="utf-8")
-        (folder / CONFIG).write_text(yaml.safe_dump(self.config, sort_keys=False), encoding="utf-8")
+        (folder / CONFIG).write_text(runs.yaml_text(self.config), encoding="utf-8")
         weights = {name: tensor.cpu().contiguous() for name, tensor in self.model.state_dict().items()}
         save_file(weights, folder / WEIGHTS)
 
@@ -254,7 +254,7 @@ def read_files(folder: Path) -> tuple[Json, list[str], Tokenizer, dict[str, torc
             message = f"{folder} holds no trained model: {name} is missing. Give the directory of a finished run."
             raise RunError(Fault("run", "not_found", message))
     with _explained(folder):
-        config = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
+        config = runs.take_format(folder / CONFIG, yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8")))
         labels = json.loads((folder / LABELS).read_text(encoding="utf-8"))
         return config, labels, load_tokenizer(folder, config["text"]), load_file(folder / WEIGHTS)
 

@@ -15,7 +15,6 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import LambdaCallback
 
 from sentattn import build
-from sentattn.config.command_line import resolve_variables
 from sentattn.config.compose import override
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
@@ -119,7 +118,7 @@ def open_data(run: LoadedRun, overrides: str | Sequence[str] = ()) -> TextData:
     Raises:
         UserError: If the run has no model, or the data cannot be read or has other labels.
     """
-    words = resolve_variables([overrides] if isinstance(overrides, str) else overrides)
+    words = [overrides] if isinstance(overrides, str) else overrides
     return _read_data(run, override(run.settings, words, only=["data"], trust=run.trust))
 
 

@@ -6,7 +6,7 @@ import torch
 from pytorch_lightning import Callback, seed_everything
 
 from sentattn import build
-from sentattn.config.compose import setting_hash
+from sentattn.config.hashing import setting_hash
 from sentattn.config.schema import Settings
 from sentattn.config.types import Node
 from sentattn.console import Progress

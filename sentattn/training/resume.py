@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sentattn import run
-from sentattn.config.compose import ENCODER, TOKENIZER, setting_hash
+from sentattn.config.compose import ENCODER, TOKENIZER
 from sentattn.config.groups import Choices, get_path
+from sentattn.config.hashing import setting_hash
 from sentattn.config.targets import check_targets
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
@@ -96,7 +98,7 @@ def require_same(interrupted: run.Run, current: Mapping[str, str | None]) -> Non
     before = read_identity(interrupted.last_checkpoint)
     for name, key, cause in (
         ("data_fingerprint", "data", "its data was"),
-        ("setting", "resume", "its config.yaml, word vectors or tokenizer, or sentattn itself, was"),
+        ("setting", "resume", "its config.yaml, vectors or tokenizer, a class of your own, or sentattn itself, was"),
     ):
         if before[name] != current[name]:
             message = (
@@ -134,16 +136,16 @@ class SavedRuns:
         """Yields the runs of these settings that have not ended, the newest first, and whether it is being trained."""
         for saved in self.of(settings):
             if not (saved.path / run.RESULT).exists():
-                yield saved.path, _is_being_trained(saved.path)
+                yield saved.path, run.is_locked(saved.path)
 
 
 def find_interrupted(settings: Node, saved: SavedRuns | None = None, *, has_checkpoint: bool = True) -> Path | None:
     """Returns the newest interrupted run of these settings that no living process trains, or None.
 
-    It has no result, and a checkpoint or, on request, none yet.
+    It has no result, and a checkpoint or, on request, none yet. Nobody resumes a run that may not be written.
     """
     runs = (saved or SavedRuns()).without_result(settings)
-    idle = (path for path, is_trained in runs if not is_trained)
+    idle = (path for path, is_trained in runs if not is_trained and os.access(path, os.W_OK))
     return next((path for path in idle if run.Run(path).last_checkpoint.is_file() is has_checkpoint), None)
 
 
@@ -212,11 +214,3 @@ def identity(settings: Node) -> Identity:
     """Returns the key of duplicate runs: hash of the setting, seed, test, vectors."""
     trainer = resolve_precision(settings["trainer"])
     return setting_hash({**settings, "trainer": trainer}), *(get_path(settings, key) for key in SAME)
-
-
-def _is_being_trained(path: Path) -> bool:
-    try:
-        with run.lock(path):
-            return False
-    except (RunError, OSError):  # a run that cannot be locked cannot be resumed either
-        return True

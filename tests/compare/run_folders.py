@@ -14,8 +14,9 @@ import yaml
 
 from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.runs import EvaluatedRun, Rows, Setting
-from sentattn.config.compose import compose, setting_hash
-from sentattn.run import Run
+from sentattn.config.compose import compose
+from sentattn.config.hashing import setting_hash
+from sentattn.run import Run, yaml_text
 
 
 def make_run(
@@ -33,7 +34,7 @@ def make_run(
     settings = compose([*overrides, f"seed={seed}", "logger=none"])
     path: Path = folder / settings["data"]["name"] / settings["model"]["name"] / f"2026-{setting_hash(settings)}-{seed}"
     (path / "model").mkdir(parents=True)
-    (path / "config.yaml").write_text(yaml.safe_dump(settings))
+    (path / "config.yaml").write_text(yaml_text(settings))
     (path / "model" / "config.yaml").write_text(yaml.safe_dump({"ordered": False}))
     fixed = np.random.default_rng(rows_seed)
     labels, groups = fixed.integers(2, size=rows), fixed.integers(films, size=rows) if films else None
@@ -46,7 +47,7 @@ def make_run(
     metrics = {"val/accuracy": accuracy, f"{split}/accuracy": float((predicted == labels).mean())}
     metrics[f"{split}/log_loss"] = log_loss
     content = {
-        "format": 1,
+        "format": 2,
         "status": "finished",
         "setting": setting_hash(settings),
         "study": None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 import shutil
 from dataclasses import replace
@@ -115,8 +114,8 @@ def test_a_second_call_reads_what_the_first_one_stored(runs: Path, capsys: pytes
 def test_other_texts_are_refused(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for path in runs.glob("demo/structured/*"):
         shutil.copytree(path, tmp_path / path.name, ignore=shutil.ignore_patterns("insight*"))
-        result = Run(tmp_path / path.name).result | {"data_fingerprint": "0" * 16}
-        (tmp_path / path.name / "result.json").write_text(json.dumps(result))
+        run = Run(tmp_path / path.name)
+        run.write_result(run.result | {"data_fingerprint": "0" * 16})
     assert main([str(tmp_path), "insight=10"]) == 0
     captured = capsys.readouterr()
     assert "other texts" in captured.err

@@ -11,6 +11,7 @@ import yaml
 from run_folders import compare, make_run
 
 from sentattn.compare.comparison import Pair, compare_models
+from sentattn.run import yaml_text
 
 
 def declared(folder: Path) -> set[tuple[str, str]]:
@@ -150,7 +151,7 @@ def reference(folder: Path, split: str = "test", **result: Any) -> None:
     path = make_run(folder / "reference", "model=mean", deterministic=True, split=split, setting="nbsvm", **result)
     settings = yaml.safe_load((path / "config.yaml").read_text())
     settings["model"] = {"name": "nbsvm", "ngrams": [1, 3]}
-    (path / "config.yaml").write_text(yaml.safe_dump(settings))
+    (path / "config.yaml").write_text(yaml_text(settings))
 
 
 def validated(folder: Path, value: float, *overrides: str, seeds: int = 3, split: str = "test", **result: Any) -> None:

@@ -144,7 +144,7 @@ def test_a_stored_metric_that_is_not_that_of_the_predictions(tiny_run: Run, tmp_
     path = tmp_path / "run"
     shutil.copytree(tiny_run.path, path)
     result = json.loads((path / "result.json").read_text())
-    result["format"] = 1
+    result["format"] = 2
     result["metrics"][f"test/{name}"] += 0.01
     (path / "result.json").write_text(json.dumps(result))
     with pytest.raises(RunError) as caught:

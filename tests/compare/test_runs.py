@@ -20,7 +20,7 @@ from sentattn.compare.runs import names
 from sentattn.config.compose import compose
 from sentattn.data.vectors import word_vectors
 from sentattn.errors import RunError
-from sentattn.run import Run
+from sentattn.run import Run, yaml_text
 
 
 def test_seeds_of_a_setting_are_one_row(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_older_runs_and_validation_by_group_are_two_settings(tmp_path: Path) -> 
     older = make_run(tmp_path, "data=imdb", "data.val_by=row", data_fingerprint="1")
     settings = yaml.safe_load((older / "config.yaml").read_text())
     del settings["data"]["val_by"]
-    (older / "config.yaml").write_text(yaml.safe_dump(settings))
+    (older / "config.yaml").write_text(yaml_text(settings))
     make_run(tmp_path, "data=imdb", data_fingerprint="2")
     [comparison], _ = read_comparisons([tmp_path], split="test")
     assert {one.name for one in comparison.settings} == {"structured", "structured; data.val_by=group"}
@@ -251,7 +251,7 @@ def test_word_vectors_are_not_trained_for_texts_alone(
     shutil.copytree(tiny_run.path, run)
     settings = yaml.safe_load((run / "config.yaml").read_text())
     settings["data"]["vectors"] = "train"
-    (run / "config.yaml").write_text(yaml.safe_dump(settings))
+    (run / "config.yaml").write_text(yaml_text(settings))
     monkeypatch.setattr(word_vectors, "train_vectors", None)  # a call would fail
     [comparison], _ = read_comparisons([run], split="val")
     _, texts = comparison.read_texts()

@@ -25,6 +25,9 @@ def test_config_folders_are_split_off() -> None:
         ("loss.penalty=1e-3", 0.001),
         ("test=False", False),
         ("data.limit=null", None),
+        ("data.limit=None", None),
+        ("model.attention.score=none", "none"),
+        ("group=It's Köln", "It's Köln"),
         ("tags=[a, 'b c', 2]", ["a", "b c", 2]),
         ("group='a, b'", "a, b"),
         ("output_dir='a, b'", "'a, b'"),
@@ -40,7 +43,7 @@ def test_config_folders_are_split_off() -> None:
         ("seed=", ""),
     ],
 )
-def test_values_are_read_by_hydras_grammar_or_taken_raw(word: str, value: object) -> None:
+def test_values_are_read_or_taken_raw(word: str, value: object) -> None:
     (typed,), faults = read([word], Choices.of())
     assert not faults
     assert typed.value == value

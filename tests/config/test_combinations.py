@@ -1,4 +1,4 @@
-"""Settings that conflict, and settings without effect because of another one."""
+"""Settings that conflict."""
 
 from __future__ import annotations
 
@@ -87,40 +87,6 @@ def test_a_fused_optimizer_is_refused_with_clipping_in_float16() -> None:
         compose(["trainer.precision=16-mixed", mended])
 
 
-@pytest.mark.parametrize(
-    ("args", "idle", "cause"),
-    [
-        (["model=relation_plain", "model.attention.hidden=8"], "model.attention.hidden=8", "score=none"),
-        (
-            ["model/attention=query", "model.attention.query_from=first", "model.attention.hops=2"],
-            "model.attention.hops=2",
-            "query_from=first",
-        ),
-        (
-            ["model/attention=statistics", "model.attention.weights=uniform", "model.attention.hidden=8"],
-            "model.attention.hidden=8",
-            "weights=uniform",
-        ),
-        (["weight_decay_on=all"], "weight_decay_on=all", "optimizer.weight_decay=0"),
-        (["data.num_buckets=3"], "data.num_buckets=3", "data.batching=sorted"),
-        (["data.mirror=folder"], "data.mirror=folder", "data.name=demo"),
-        (["data=imdb", "data.path=x", "data.mirror=folder"], "data.mirror=folder", "data.path=x"),
-        (["data.vectors=train", "data.mirror=folder"], "data.mirror=folder", "data.name=demo"),
-        (["experiment=relation_imdb_faithful", "model.attention.hidden=8"], "model.attention.hidden=8", "score=linear"),
-        (
-            ["model/embedding=ngrams", "model.embedding.ngram_table=hashed", "model.embedding.ngram_min_count=2"],
-            "model.embedding.ngram_min_count=2",
-            "ngram_table=hashed",
-        ),
-    ],
-)
-def test_an_argument_without_effect_names_its_cause(args: list[str], idle: str, cause: str) -> None:
-    [fault] = faults(args)
-    assert (fault.key, fault.kind) == (idle.partition("=")[0], "no_effect")
-    assert cause in fault.message
-    compose([arg for arg in args if arg != idle])
-
-
 TABLE = ["data=table", "data.train=a.csv"]
 
 
@@ -131,13 +97,6 @@ def test_a_table_with_groups_is_split_by_group() -> None:
     assert compose([*TABLE, "data.group=film", "data.val_by=row"])["data"]["val_by"] == "row"
     files = ["data.val=b.csv", "data.test=c.csv"]
     assert compose([*TABLE, "data.group=film", *files])["data"]["val_by"] is None
-
-
-@pytest.mark.parametrize("by", ["group", "row"])
-def test_val_by_has_no_effect_with_a_file_for_each_split(by: str) -> None:
-    words = [*TABLE, "data.group=film", f"data.val_by={by}", "data.val=b.csv"]
-    compose(words)
-    assert kinds([*words, "data.test=c.csv"]) == [("data.val_by", "no_effect")]
 
 
 @pytest.mark.parametrize("key", ["data.name", "model.name"])

@@ -19,9 +19,10 @@ import pytest
 import yaml
 from refusals import assert_refused, fault_of, refused
 
-from sentattn import fit, train
+from sentattn import train
 from sentattn.config import command_line
 from sentattn.config.compose import compose
+from sentattn.config.request import read_request
 from sentattn.config.schema import COMMAND_KEYS
 from sentattn.errors import DataError, Fault, Interruption
 from sentattn.grid.grid import read_cells
@@ -83,14 +84,17 @@ def test_a_closed_pipe_is_no_error() -> None:
 @pytest.mark.parametrize("line", ["--cfg job model=mean", "model=mean --cfg=job", "--cfg job --cfg job model=mean"])
 def test_cfg_prints_the_settings_and_ends(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert train.main(line.split()) == 0
-    assert yaml.safe_load(capsys.readouterr().out) == compose(["model=mean"])
+    assert yaml.safe_load(capsys.readouterr().out) == {"format": 2, **compose(["model=mean"])}
 
 
 def test_cfg_shows_saved_settings_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "best.yaml"
     saved.write_text("overrides: [model=mean]")
     assert train.main([f"from={saved}", "seed=3", "--cfg", "job"]) == 0
-    assert yaml.safe_load(capsys.readouterr().out) == compose(["model=mean", "seed=3"])
+    printed = capsys.readouterr().out
+    assert yaml.safe_load(printed) == {"format": 2, **compose(["model=mean", "seed=3"])}
+    saved.write_text(printed)
+    assert read_request([f"from={saved}"]).settings == compose(["model=mean", "seed=3"])
 
 
 def test_cfg_does_not_hide_faults(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +131,7 @@ def test_arguments_without_a_key() -> None:
         (["text="], "text", "missing", ""),
         (["text=a", "text=b"], "text", "conflict", "as a and as b"),
         (["run=${oc.env:NOT_SET}"], "run", "type", "NOT_SET"),
-        (["run=${now:%Y}"], "run", "type", "oc.env:NAME"),
+        (["run=${now:%Y}"], "run", "type", 'run="$NAME"'),
         (["--text"], "--text", "unknown", "'text'"),
         (["hello"], "hello", "unknown", ""),
     ],
@@ -232,40 +236,11 @@ def test_spinning_and_huge_pages_are_set_unless_the_user_has_set_them(
     assert os.environ.get(name) == expected
 
 
-@pytest.mark.parametrize(
-    ("word", "resolved"),
-    [
-        ("seed=${oc.env:NUMBER}", "seed=7"),
-        ("data.path=a/${oc.env:NUMBER}/b", "data.path=a/7/b"),
-        ("seed=${oc.env:NOT_SET,3}", "seed=3"),
-        ("seed=${oc.env:NUMBER, 3}", "seed=7"),
-        ("data.limit=${oc.env:NOT_SET, null}", "data.limit=null"),
-        ("--config-dir=${oc.env:NUMBER}", "--config-dir=7"),
-        ("${oc.env:NUMBER}", "7"),
-        ("group=${oc.env:INNER}", "group=${oc.env:NUMBER}"),
-        ("group=${oc.env:NOT_SET,${oc.env:NUMBER}}", "group=${oc.env:NOT_SET,7}"),
-        ("seed=${oc.env:NOT_SET}", "seed=${oc.env:NOT_SET}"),
-        ("seed=${oc.decode:NUMBER}", "seed=${oc.decode:NUMBER}"),
-        ("text=${oc.env:NUMBER}", "text=${oc.env:NUMBER}"),
-        ("data.text=${oc.env:NUMBER}", "data.text=${oc.env:NUMBER}"),
-    ],
-)
-def test_variables_are_resolved_once_and_not_in_texts(
-    word: str, resolved: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NUMBER", "7")
-    monkeypatch.setenv("INNER", "${oc.env:NUMBER}")
-    monkeypatch.delenv("NOT_SET", raising=False)
-    assert command_line.resolve_variables([word]) == [resolved]
-
-
-def test_typed_variables_reach_the_settings(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("NUMBER", "7")
-    assert train.main(["seed=${oc.env:NUMBER}", "output_dir=${oc.env:NOT_SET,there}", "--cfg", "job"]) == 0
-    settings = yaml.safe_load(capsys.readouterr().out)
-    assert (settings["seed"], settings["output_dir"]) == (7, "there")
-    assert train.main(["seed=${oc.env:NOT_SET}", "modle=mean"]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 2
-    assert refused(lambda: fit(["data.path=${oc.env:NOT_SET}", "data=imdb"])) == [("data.path", "type")]
+def test_values_have_one_grammar() -> None:
+    keys: dict[str, object] = {"check": bool, "trials": int | None, "rate": float, "tags": list[str], "name": str}
+    words = ["check=True", "trials=None", "rate=1e-3", "tags=[a,'b c']", "name=None"]
+    expected = {"check": True, "trials": None, "rate": 0.001, "tags": ["a", "b c"], "name": "None"}
+    assert command_line.raw_arguments(words, keys) == expected
+    settings = read_request(["check=False", "compile=True", "data.limit=None", "init_from=None", "tags=[a,'b c']"])
+    assert (settings.check, settings.settings.compile, settings.settings.data["limit"]) == (False, True, None)
+    assert (settings.settings.init_from, settings.settings.tags) == (None, ["a", "b c"])

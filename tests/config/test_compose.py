@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
+import hydra
 import pytest
-from refusals import kinds
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 
-from sentattn.config.compose import compose, override, setting_hash
+from sentattn.config.compose import compose, override
 from sentattn.config.groups import get_path
 
 
@@ -14,16 +18,12 @@ def test_a_reference_follows_what_is_typed() -> None:
     typed = ["model=transformer", "data.max_length=100"]
     assert get_path(compose(typed), "model.embedding.positions") == 100
     assert get_path(compose([*typed, "model.embedding.positions=120"]), "model.embedding.positions") == 120
-    assert get_path(
-        compose(["model=transformer", "data.max_length=null", "model.embedding.positions=null"]), "data.clip"
-    )
+    assert get_path(compose(["model=transformer", "data.max_length=null"]), "model.embedding.positions") == 600
     saved = compose(["data.max_length=100", "output_dir=${x"])
     assert get_path(override(saved, ["model=transformer"]), "model.embedding.positions") == 100
     longer = override(saved, ["model=transformer", "data.max_length=700"])
     assert get_path(longer, "model.embedding.positions") == 700
     assert longer["output_dir"] == "${x"
-    words = ["model=transformer", "data.max_length=null"]
-    assert kinds(words, lambda words: override(saved, words)) == [("model.embedding.positions", "conflict")]
 
 
 def test_options_of_class_weights_compose() -> None:
@@ -74,46 +74,46 @@ def test_a_repeated_argument_is_legal() -> None:
     assert compose(["seed=1", "seed=1"])["seed"] == 1
 
 
-WITHOUT_EFFECT = [
-    *("trainer.num_sanity_val_steps=2", "trainer.log_every_n_steps=1", "trainer.log_every_n_steps=null"),
-    *("trainer.profiler=simple", "trainer.detect_anomaly=true", "trainer.inference_mode=false"),
-    *("trainer.enable_autolog_hparams=false", "trainer.limit_predict_batches=3"),
-]
-SAME = ["seed=4", "output_dir=x", "logger=none", "tags=[a]", "group=g", "test=false", "trainer.accelerator=cpu"]
-
-
-@pytest.mark.parametrize(
-    "line", [*SAME, *WITHOUT_EFFECT, "data.num_workers=2", "data.cache_dir=x", "loss.penalty=0", "optimizer.lr=5e-3"]
-)
-def test_the_hash_ignores_settings_without_effect_on_the_result(line: str) -> None:
-    assert setting_hash(compose([line])) == setting_hash(compose([]))
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "model=mean",
-        "optimizer.lr=0.001",
-        "data.limit=10",
-        "data.normalize=null",
-        "trainer.max_epochs=5",
-        "trainer.limit_train_batches=5",
-        "trainer.deterministic=true",
-        "trainer.gradient_clip_val=2.0",
-        "trainer.accumulate_grad_batches=2",
-    ],
-)
-def test_the_hash_depends_on_settings_of_the_result(line: str) -> None:
-    assert setting_hash(compose([line])) != setting_hash(compose([]))
-
-
-def test_the_hash_does_not_depend_on_the_order() -> None:
-    settings = compose([])
-    assert setting_hash(dict(reversed(settings.items()))) == setting_hash(settings)
-
-
 @pytest.mark.parametrize("metric", ["accuracy", "log_loss"])
 def test_the_mode_of_the_objective_fits_its_metric(metric: str) -> None:
     mode = {"accuracy": "max", "log_loss": "min"}[metric]
     settings: dict[str, Any] = compose([f"objective.metric=val/{metric}", f"objective.mode={mode}"])
     assert get_path(settings, "objective.mode") == mode
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], 600),
+        (["data.tokenizer=spacy"], 600),
+        (["data.tokenizer=folder/tokenizer.json"], 256),
+        (["model=pretrained", "model.embedding.name=encoder"], 256),
+        (["model=pretrained", "model.embedding.name=encoder", "data.max_length=600"], 600),
+        (["experiment=long", "model.embedding.name=encoder"], 600),
+    ],
+)
+def test_the_length_is_what_is_given_or_the_tokenizers(words: list[str], expected: int, tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    text = "# @package _global_\ndefaults:\n  - override /model: pretrained\ndata: {max_length: 600}\n"
+    (tmp_path / "experiment" / "long.yaml").write_text(text)
+    assert compose([f"--config-dir={tmp_path}", *words])["data"]["max_length"] == expected
+
+
+def test_a_folder_of_the_user_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert compose(["output_dir=~/runs"])["output_dir"] == "/home/somebody/runs"
+    assert override(compose([]), ["output_dir=~/runs"])["output_dir"] == "/home/somebody/runs"
+
+
+def test_settings_are_composed_in_several_threads() -> None:
+    with ThreadPoolExecutor(4) as threads:
+        composed = list(threads.map(lambda hops: compose([f"model.attention.hops={hops}", "data=imdb"]), range(1, 9)))
+    assert [settings["model"]["attention"]["hops"] for settings in composed] == list(range(1, 9))
+
+
+def test_settings_are_composed_inside_an_application_of_hydras(tmp_path: Path) -> None:
+    with initialize_config_dir(str(tmp_path), version_base="1.2"):
+        outer = GlobalHydra.instance().hydra
+        assert compose(["model=mean", "scheduler=step", "data=imdb"])["data"]["name"] == "imdb"
+        assert GlobalHydra.instance().hydra is outer
+        assert str(hydra.version.getbase()) == "1.2"

@@ -65,6 +65,7 @@ def test_a_faithful_experiment_differs_from_the_plain_one_as_listed() -> None:
     }
     for name, changed in changes.items():
         plain, faithful = (dict(flat(compose([f"experiment={name}{end}"]), "")) for end in ("", "_faithful"))
+        assert faithful.pop("choices.experiment") == f"{name}_faithful"
         assert {key: value for key, value in faithful.items() if value != plain[key]} == changed
     longer = compose(["experiment=bahdanau_imdb_faithful", "data.max_length=90"])
     assert get_path(longer, "model.attention.position_bias") == 90
@@ -84,14 +85,6 @@ def test_groups_and_names() -> None:
     assert top <= set(choices.groups())
     assert {f"model/{slot}" for slot in ("embedding", "encoder", "attention", "pooling")} <= set(choices.groups())
     assert {"structured", "uniform"} <= set(choices.names("model/attention"))
-
-
-def test_saved_settings_name_their_choices() -> None:
-    chosen = Choices.of().chosen(compose(["model=mean", "model/pooling=mean", "optimizer=sgd", "logger=none"]))
-    assert chosen["model"] == "mean"
-    assert chosen["model/pooling"] == "mean"
-    assert chosen["model/attention"] == "uniform"
-    assert (chosen["optimizer"], chosen["logger"], chosen["data"]) == ("sgd", "none", "demo")
 
 
 def test_a_comment_ends_with_the_first_other_line(tmp_path: Path) -> None:
@@ -121,8 +114,3 @@ def test_a_missing_config_folder_is_refused(tmp_path: Path) -> None:
 
 def test_the_folder_of_the_package_may_be_named() -> None:
     assert Choices.of(conf_dir()) == Choices.of()
-
-
-@pytest.mark.parametrize("name", ["default", "ddp"])
-def test_saved_nodes_of_one_class_are_told_apart_by_their_values(name: str) -> None:
-    assert Choices.of().chosen(compose([f"trainer={name}", "trainer.max_epochs=3"]))["trainer"] == name

@@ -10,8 +10,9 @@ import pytest
 import yaml
 from refusals import kinds
 
-from sentattn.config.compose import compose, override, setting_hash
+from sentattn.config.compose import compose, override
 from sentattn.config.groups import Choices, get_path
+from sentattn.config.hashing import setting_hash
 from sentattn.config.request import read_request
 from sentattn.config.schema import Settings
 from sentattn.loggers.wandb.upload import LOGGER, wandb_settings
@@ -64,7 +65,6 @@ def test_lists_of_one_and_of_none(one: list[str], other: list[str]) -> None:
         "logger=[csv,wandb] logger.csv.project=x": ("logger.csv.project", "unknown"),
         "logger=[csv,wandb] logger.mlflow.experiment=x": ("logger.mlflow", "missing"),
         "logger=wandb logger.wandb.project=x": ("logger.wandb", "unknown"),
-        f"{RATES} logger=none": ("callbacks", "no_effect"),
         "logger=[none,csv]": ("logger", "conflict"),
         OWN: ("callbacks.own._target_", "unsafe"),
         "callbacks._target_=own_callbacks.Counting": ("callbacks._target_", "unsupported"),
@@ -135,7 +135,6 @@ def test_a_class_of_ones_own_is_typed_and_never_loaded(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump({"overrides": [OWN]}))
     assert kinds([f"from={file}"], read_request) == [("callbacks.own._target_", "unsafe")]
     assert read_request([f"from={file}", "trust=true"]).settings["callbacks"]["own"]
-    assert kinds(["trust=true", STOP], read_request) == [("trust", "no_effect")]
 
 
 def hashes(*words: str, trust: bool = True) -> str:

@@ -9,6 +9,7 @@ from refusals import kinds
 
 from sentattn.config.compose import compose, override
 from sentattn.config.groups import get_path
+from sentattn.config.hashing import setting_hash
 
 
 def test_override_changes_a_copy_of_saved_settings() -> None:
@@ -32,7 +33,6 @@ def test_override_changes_a_copy_of_saved_settings() -> None:
         ("data.limt=3", None, "data.limt", "unknown"),
         ("data=imdb data.limt=3", None, "data.limt", "unknown"),
         ("model/attention=uniform", None, "loss.penalty", "no_effect"),
-        ("loss.class_weight_power=2", None, "loss.class_weight_power", "no_effect"),
         ("seed=3", ["data"], "seed", "unsupported"),
         ("data.max_length=9", ["data"], "data.max_length", "unsupported"),
         ("model/attention=uniform", ["data"], "model/attention", "unsupported"),
@@ -53,13 +53,13 @@ def test_a_trained_model_reads_other_data_at_its_own_length() -> None:
     assert kinds(["data=imdb"], lambda words: override(saved, words)) == refused
 
 
-def test_arguments_of_a_class_may_be_missing_but_not_settings_at_the_top() -> None:
+def test_saved_settings_lack_what_came_later() -> None:
     saved = compose([])
-    del saved["loss"]["class_weights"], saved["ema_decay"], saved["objective"]["mode"]
-    missing = [("ema_decay", "missing"), ("objective.mode", "missing")]
-    assert kinds(["seed=3"], lambda words: override(saved, words)) == missing
-    settings = override(saved, ["objective.mode=max", "ema_decay=0.9"])
+    del saved["loss"]["class_weights"], saved["ema_decay"], saved["objective"]["mode"], saved["choices"]
+    settings = override(saved, ["seed=3"])
     assert settings["loss"] == saved["loss"]
+    assert (settings["ema_decay"], settings["objective"]["mode"]) == (0.998, "max")
+    assert setting_hash(settings) == setting_hash(compose([]))
 
 
 def test_the_length_of_a_run_over_a_pretrained_encoder_is_kept() -> None:
@@ -67,4 +67,5 @@ def test_the_length_of_a_run_over_a_pretrained_encoder_is_kept() -> None:
     saved = compose([*encoder, "data.max_length=600"])
     assert get_path(override(saved, []), "data.max_length") == 600
     assert get_path(override(saved, ["model.embedding.name=other"]), "data.tokenizer") == "other"
-    assert get_path(override(compose([]), encoder), "data.max_length") == 256
+    assert get_path(override(compose([]), encoder), "data.max_length") == 600
+    assert get_path(override(compose([]), [*encoder, "data.max_length=null"]), "data.max_length") == 256

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sentattn.config.compose import compose
-from sentattn.config.groups import Choices, conf_dir, defaults, get_path, load
+from sentattn.config.groups import Choices, get_path
 from sentattn.config.parameters import TABLE, imported, read
 
 ROOT = Path(__file__).parents[2]
@@ -52,12 +52,15 @@ def test_every_setting_of_every_choice_is_listed(group: str) -> None:
     for name in CHOICES.names(group):
         given = ["model.pooling.p=3", "model.pooling.q=3"] if name == "prune" else []
         given += ["model.embedding.name=encoder"] if name == "pretrained" else []
-        assert set(leaves(compose([f"{group}={name}", *given]))) - KEYS == set(), name
+        settings = compose([f"{group}={name}", *given])
+        settings.pop("choices")
+        assert set(leaves(settings)) - KEYS == set(), name
 
 
 def test_defaults_are_those_of_a_training_without_arguments() -> None:
     settings = compose([])
-    chosen = CHOICES.chosen(settings) | defaults(load(conf_dir() / "train.yaml"))
+    settings["data"]["max_length"] = None  # which stands for what the tokenizer says
+    chosen = settings["choices"]
     brought_along = (brought(group, name, CHOICES) for group, name in chosen.items() if name)
     others = {one.partition("=")[0] for several in brought_along for one in several}
     compared = 0

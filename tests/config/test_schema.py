@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sentattn.config import parameters
-from sentattn.config.schema import BETTER, OWNED, STRICTER, TOP, stricter
+from sentattn.config.schema import BETTER, FIXED_IN_TRAINING, STRICTER, TOP, stricter
 from sentattn.config.types import Positive, resolve
 
 
@@ -34,7 +34,7 @@ def test_stricter_and_owned_arguments_exist() -> None:
     stopping = parameters.imported("pytorch_lightning.callbacks.early_stopping.EarlyStopping").parameters
     sections = {"trainer": arguments, "data": table, "model.wide": wide, "model.embedding": ngrams}
     sections["callbacks.early_stopping"] = stopping
-    assert set(OWNED) <= {f"{section}.{name}" for section, names in sections.items() for name in names}
+    assert set(FIXED_IN_TRAINING) <= {f"{section}.{name}" for section, names in sections.items() for name in names}
 
 
 @pytest.mark.parametrize("annotation", [*TOP.values(), *(a for table in STRICTER.values() for a in table.values())])

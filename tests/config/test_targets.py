@@ -17,13 +17,13 @@ from refusals import faults, refused
 import sentattn
 from sentattn import evaluate, predict
 from sentattn.config import targets
-from sentattn.config.compose import compose, override, setting_hash
-from sentattn.config.groups import Choices, get_path
+from sentattn.config.compose import compose, override
+from sentattn.config.groups import Choices
 from sentattn.config.parameters import load
 from sentattn.config.request import read_request
-from sentattn.config.schema import ADDED_LATER
 from sentattn.config.targets import label, slots
 from sentattn.export import __main__ as export
+from sentattn.run import yaml_text
 from sentattn.sweep.spec.config import read_plan
 
 HARMFUL = ["subprocess.getoutput", "os.system", "builtins.exec", "harmful.Attention", "torch.hub.load"]
@@ -66,7 +66,7 @@ def poisoned(settings: Mapping[str, Any], place: str, target: str, marker: Path)
 
 
 def write(file: Path, content: Any) -> Path:
-    file.write_text(yaml.safe_dump(content))
+    file.write_text(yaml_text(content) if "data" in content else yaml.safe_dump(content))
     return file
 
 
@@ -224,67 +224,6 @@ def test_every_class_of_conf_exists_in_its_slot() -> None:
         assert all(callable(load(str(target))) for target in named)
 
 
-HASHES = {
-    "": "6e3a437faf68",
-    "model=mean data=imdb data.val_by=row": "c9b220dcb08d",
-    "model=transformer data=imdb optimizer=adamw scheduler=cosine": "5028201db1f5",
-    "experiment=gluon_yelp_faithful": "af0b58d88e87",
-    "experiment=bahdanau_imdb_faithful": "9363b1959587",
-    "experiment=keras_imdb_faithful": "022bba1c1a76",
-    "experiment=relation_imdb_faithful": "9c2703aa6392",
-    "data=table data.train=reviews.csv data.text=review data.label=stars data.group=film"
-    " model=relation loss.class_weights=balanced model.attention.window=null": "4df6b9141883",
-    "model/embedding=ngrams model=cnn optimizer=sgd scheduler=step trainer.max_epochs=3"
-    " model/wide=attended_ngrams": "0b9d0ca02b7f",
-    "experiment=attended_ngrams data=imdb": "3eff0c0251ca",
-    "experiment=transformer_vectors": "0a8c4f82e82a",
-    "experiment=lin2017_yelp": "e4fa4683afb5",
-    "model=wide": "02163eef813a",
-    "model=feedforward model.freeze_attention=true": "6000281d3dfa",
-    "model=pretrained model.embedding.name=encoder data=imdb": "0842999caacd",
-    "model=pretrained model.embedding.name=encoder model.embedding.frozen=false data=imdb": "fdc17a34a14d",
-}
-"""Of revision 0bb8758, whose runs are on record; on Yelp without `data.train_size`, which its hash held, of later.
-
-Those of pretrained encoders are of revision 092a409.
-"""
-
-
-@pytest.mark.parametrize("line", HASHES)
-def test_the_hash_of_a_setting_does_not_change(line: str) -> None:
-    assert setting_hash(compose([*line.split(), "trainer.precision=32-true"])) == HASHES[line]
-
-
-def test_the_hash_depends_on_a_frozen_attention() -> None:
-    free, frozen = compose(["model.freeze_attention=false"]), compose(["model.freeze_attention=true"])
-    assert setting_hash(free) == setting_hash(compose([])) != setting_hash(frozen)
-    assert label(free) == label(compose([])) != label(frozen)
-
-
-@pytest.mark.parametrize(
-    ("key", "values"), [(key, values) for key, values in ADDED_LATER.items() if not key.startswith("model.wide")]
-)
-def test_later_settings_at_their_default_leave_the_hash_unchanged(key: str, values: tuple[Any, ...]) -> None:
-    parent, _, name = key.rpartition(".")
-    settings = compose(["model=relation", "data=table", "data.train=a.csv"])
-    without, other = copy.deepcopy(settings), copy.deepcopy(settings)
-    (get_path(without, parent) if parent else without).pop(name, None)
-    (get_path(other, parent) if parent else other)[name] = "other"
-    for value in values:
-        (get_path(settings, parent) if parent else settings)[name] = value
-        assert setting_hash(settings) == setting_hash(without) != setting_hash(other)
-
-
-def test_a_moved_class_is_found_and_keeps_its_hash() -> None:
-    new = compose(["data=imdb", "scheduler=cosine"])
-    old = targets.renamed(new, targets.FIRST) | {"faithful": False}
-    assert old["scheduler"] != new["scheduler"]
-    assert setting_hash(old) == setting_hash(new)
-    assert targets.check_targets(old, Choices.of()) == new
-    assert override(old, ["seed=1"]) == new | {"seed": 1}
-    assert slots(old) == slots(new)
-
-
 def test_the_label_of_a_variant_is_its_name() -> None:
     names = Choices.of().names("model")
     needed = {"pretrained": ["model.embedding.name=encoder"]}
@@ -318,8 +257,11 @@ def test_the_label_names_exchanged_parts(words: list[str], expected: str) -> Non
     assert label(compose(words)) == expected
 
 
-def test_the_label_names_the_class_of_another_part() -> None:
-    settings = compose([])
+def test_the_label_of_settings_without_choices_names_the_class_of_another_part() -> None:
+    settings = {key: value for key, value in compose(["model/wide=ngrams"]).items() if key != "choices"}
+    assert label(settings) == "structured, wide=WideNGrams"
+    settings = {key: value for key, value in compose([]).items() if key != "choices"}
+    assert label(settings) == "structured"
     settings["model"]["attention"] = {"_target_": "my.folder.Query", "hops": 2}
     assert label(settings) == "structured, attention=Query"
     assert slots(settings)["attention"] == "Query"

@@ -100,7 +100,7 @@ def test_no_model_is_an_error(outputs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     (run / "config.yaml").write_text("{}")
-    (run / "result.json").write_text(json.dumps({"format": 1, "status": "finished"}))
+    (run / "result.json").write_text(json.dumps({"format": 2, "status": "finished"}))
     with pytest.raises(RunError) as caught:
         load_models([run, tmp_path / "none"])
     assert [fault.kind for fault in caught.value.faults] == ["not_found", "damaged", "not_found"]

@@ -15,7 +15,7 @@ from tiny import tiny
 from sentattn import fit
 from sentattn.export.hub import write_folder
 from sentattn.prediction.model import LoadedRun
-from sentattn.run import Run
+from sentattn.run import Run, yaml_text
 
 HOSTILE = (
     "<img src=x onerror=alert(1)> | [a](javascript:b) `c` **d** ${e} --- \n---\nlicense: mit\n# &lt; \u202e\x1b[31m"
@@ -105,7 +105,7 @@ def test_hostile_names_are_text(run_copy: Path, tiny_run: LoadedRun, tmp_path: P
     for name in ("config.yaml", "model/config.yaml"):
         settings = yaml.safe_load((run_copy / name).read_text())
         settings["model"]["name"] = HOSTILE
-        (run_copy / name).write_text(yaml.safe_dump(settings))
+        (run_copy / name).write_text(yaml_text(settings))
     (run_copy / "model" / "labels.json").write_text(json.dumps([HOSTILE, "fine"]))
     card = card_of(LoadedRun(run_copy), tmp_path / "folder")
     assert card.data.get("license") is None

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from sentattn import build, run
 from sentattn.config.compose import compose
 from sentattn.grid.grid import Cell, Grid
 from sentattn.jobs.pool import LOST, REFUSED, TRY_AGAIN
 from sentattn.jobs.scheduler import Job
+from sentattn.run import yaml_text
 from sentattn.training import resume
 
 
@@ -32,7 +32,7 @@ def make_run(folder: Path, seed: int, name: str, *, status: str = "", checkpoint
     """A run of a seed: one with a status has ended."""
     path = folder / "demo" / "structured" / name
     (path / "checkpoints").mkdir(parents=True)
-    (path / "config.yaml").write_text(yaml.safe_dump(dict(cell(folder, seed).settings)))
+    (path / "config.yaml").write_text(yaml_text(cell(folder, seed).settings))
     if checkpoint:
         (path / "checkpoints" / "last.ckpt").touch()
     if status:
@@ -103,7 +103,7 @@ def test_finished_runs_count_where_the_data_cannot_be_read(tmp_path: Path, capsy
     settings = compose([f"output_dir={tmp_path}", "data=imdb", f"data.path={tmp_path / 'gone.tar.gz'}"])
     path = tmp_path / "imdb" / "structured" / "20260101-000000-aaaa"
     path.mkdir(parents=True)
-    (path / "config.yaml").write_text(yaml.safe_dump(dict(settings)))
+    (path / "config.yaml").write_text(yaml_text(settings))
     run.Run(path).write_result({"status": "finished", "seed": 0, "data_fingerprint": "0" * 16})
     assert Grid([Cell("", {}, [], settings)]).runs == {0: path}
     assert "data.path=" in capsys.readouterr().err
@@ -137,7 +137,7 @@ def test_a_start_opens_each_file_of_finished_runs_once(tmp_path: Path, monkeypat
     for number, each in enumerate(cells):
         path = tmp_path / "demo" / "structured" / f"20260101-000000-{number:04}"
         path.mkdir(parents=True)
-        (path / "config.yaml").write_text(yaml.safe_dump(dict(each.settings)))
+        (path / "config.yaml").write_text(yaml_text(each.settings))
         run.Run(path).write_result({"status": "finished", "seed": 0})
     opened: Counter[Path] = Counter()
     read_text: Any = Path.read_text

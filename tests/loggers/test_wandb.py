@@ -21,7 +21,8 @@ from wandb_server import serving
 
 import sentattn
 from sentattn import fit
-from sentattn.config.compose import compose, setting_hash
+from sentattn.config.compose import compose
+from sentattn.config.hashing import setting_hash
 from sentattn.data.hub import content_hash
 from sentattn.errors import SettingError
 from sentattn.loggers import LoggedRun, wandb_logger

@@ -116,7 +116,7 @@ def matched(encoder: Path, trained: int, capsys: pytest.CaptureFixture[str], *se
     other = Path("other")
     other.mkdir()
     (other / "config.yaml").write_text("{}")
-    (other / "result.json").write_text(json.dumps({"format": 1, "parameters": {"trainable": trained}}))
+    (other / "result.json").write_text(json.dumps({"format": 2, "parameters": {"trainable": trained}}))
     named = ["model=pretrained", f"model.embedding.name={encoder}", "data.max_length=40", "data.cache_dir=cache"]
     short = ["data.limit=60", "trainer.accelerator=cpu", "check=true", "match_parameters=other"]
     request = read_request([*named, *short, *settings])

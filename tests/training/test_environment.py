@@ -16,7 +16,8 @@ from refusals import refused
 from tiny import tiny
 
 from sentattn import build, fit
-from sentattn.config.compose import compose, setting_hash
+from sentattn.config.compose import compose
+from sentattn.config.hashing import setting_hash
 from sentattn.config.schema import Settings
 from sentattn.console import Progress
 from sentattn.data.batching import Batch

@@ -24,6 +24,7 @@ from sentattn import fit
 from sentattn.config.request import read_request
 from sentattn.data.batching import Batch
 from sentattn.prediction.model import LoadedRun
+from sentattn.run import yaml_text
 from sentattn.training import lit_module
 from sentattn.training.evaluate import open_data
 from sentattn.training.fit import fit as train
@@ -256,7 +257,7 @@ def test_data_with_other_labels_is_refused(tiny_run: LoadedRun, tmp_path: Path) 
 def test_a_module_runs_no_code_of_a_run(run_copy: Path) -> None:
     settings = yaml.safe_load((run_copy / "config.yaml").read_text())
     settings["optimizer"]["_target_"] = "os.system"
-    (run_copy / "config.yaml").write_text(yaml.safe_dump(settings))
+    (run_copy / "config.yaml").write_text(yaml_text(settings))
     assert refused(lambda: LitClassifier.from_run(run_copy)) == [("optimizer", "unsafe")]
 
 

@@ -15,12 +15,13 @@ from refusals import kinds
 from tiny import tiny
 
 from sentattn import fit, train
-from sentattn.config.compose import compose, setting_hash
+from sentattn.config.compose import compose
+from sentattn.config.hashing import setting_hash
 from sentattn.config.request import read_request
 from sentattn.distributed import devices
 from sentattn.distributed.devices import gpu_has_bfloat16, resolve_precision
 from sentattn.evaluate import main as evaluate
-from sentattn.run import Run, load
+from sentattn.run import Run, load, yaml_text
 from sentattn.training import environment
 from sentattn.training.resume import find_finished, identity
 
@@ -186,7 +187,7 @@ def test_a_run_in_bfloat16_is_evaluated_in_float32_without_support(
 ) -> None:
     settings = tiny_run.settings
     mixed = {**settings, "trainer": {**settings["trainer"], "precision": "bf16-mixed"}}
-    (run_copy / "config.yaml").write_text(yaml.safe_dump(mixed))
+    (run_copy / "config.yaml").write_text(yaml_text(mixed))
     assert evaluate([str(run_copy), f"output={tmp_path / 'metrics.json'}"]) == 0
     assert "float32" in capsys.readouterr().out
     metrics = json.loads((tmp_path / "metrics.json").read_text())

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from refusals import fault_of
 
 from sentattn import run
 from sentattn.config.compose import compose, override
 from sentattn.config.schema import Settings
 from sentattn.errors import Fault
-from sentattn.run import Run
+from sentattn.run import Run, yaml_text
 from sentattn.training.fit import fit as train
 from sentattn.training.resume import find_finished, find_interrupted
 
@@ -29,7 +28,7 @@ def make_run(settings: dict[str, Any], name: str = "20260101-000000-aaaa", **cha
     path = Path(settings["output_dir"]) / "demo" / "structured" / name
     (path / "checkpoints").mkdir(parents=True)
     (path / "checkpoints" / "last.ckpt").touch()
-    (path / "config.yaml").write_text(yaml.safe_dump(settings | changed))
+    (path / "config.yaml").write_text(yaml_text(settings | changed))
     return path
 
 
@@ -95,9 +94,9 @@ def test_find_interrupted_does_not_lock(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("result", "is_finished"),
     [
-        ('{"format": 1, "status": "finished", "seed": 0}', True),
-        ('{"format": 1, "status": "failed", "seed": 0}', False),
-        ('{"format": 1, "status": "finished", "seed": 1}', False),
+        ('{"format": 2, "status": "finished", "seed": 0}', True),
+        ('{"format": 2, "status": "failed", "seed": 0}', False),
+        ('{"format": 2, "status": "finished", "seed": 1}', False),
         ("{}", False),
         ("[]", False),
         ("{", False),
@@ -111,7 +110,7 @@ def test_only_its_status_makes_a_run_finished(settings: dict[str, Any], result: 
 
 
 def test_a_finished_run_of_other_settings_is_not_found(settings: dict[str, Any]) -> None:
-    (make_run(settings, ema_decay=None) / "result.json").write_text('{"format": 1, "status": "finished", "seed": 0}')
+    (make_run(settings, ema_decay=None) / "result.json").write_text('{"format": 2, "status": "finished", "seed": 0}')
     assert find_finished(settings) is None
 
 

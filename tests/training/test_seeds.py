@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from refusals import fault_of, refused
 from tiny import tiny
 
 from sentattn.config.request import read_request
 from sentattn.errors import DataError, Fault, Interruption, TrainingError
-from sentattn.run import Run
+from sentattn.run import Run, yaml_text
 from sentattn.train import main
 from sentattn.training import seeds as training
 from sentattn.training.seeds import fit_seeds
@@ -22,7 +21,7 @@ def make_run(folder: Path, settings: dict[str, Any], *, status: str | None = "fi
     """A run directory as a training leaves it, with these metrics."""
     path = folder / settings["data"]["name"] / settings["model"]["name"] / f"20260101-00000{settings['seed']}-abcd"
     (path / "checkpoints").mkdir(parents=True)
-    (path / "config.yaml").write_text(yaml.safe_dump(dict(settings)))
+    (path / "config.yaml").write_text(yaml_text(settings))
     (path / "checkpoints" / "last.ckpt").touch()
     run = Run(path)
     if status:

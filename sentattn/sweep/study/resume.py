@@ -6,18 +6,19 @@ import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import optuna
 from optuna.storages import JournalStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from sentattn.config.command_line import CONFIG_DIR
-from sentattn.config.compose import _without, setting_hash
-from sentattn.config.groups import Choices, get_path
+from sentattn.config.groups import get_path
+from sentattn.config.hashing import hashed, setting_hash
 from sentattn.config.request import read_request
+from sentattn.config.schema import Settings
 from sentattn.config.search_space import Dimension, Value, first_point, from_json, override, to_json
-from sentattn.config.types import Node, as_typed
+from sentattn.config.types import as_typed
 from sentattn.errors import Fault, SettingError, UserError
 from sentattn.run import FORMAT, FORMAT_KEY
 from sentattn.sweep.study import journal
@@ -87,12 +88,12 @@ def _create(plan: Plan, storage: JournalStorage, folder: Path) -> optuna.Study:
     return study
 
 
-def _identity(plan: Plan) -> dict[str, object]:
+def _identity(plan: Plan) -> dict[str, Any]:
     """Returns what all trials of a study have; its settings are those of one point of the space."""
-    settings = hashed_settings(_settings(plan.overrides, first_point(plan.space)))
+    settings = _settings(plan.overrides, first_point(plan.space))
     return {
         SPACE: to_json(plan.space),
-        SETTINGS: {key: as_typed(value) for key, value in flatten(settings)},
+        SETTINGS: {key: as_typed(value) for key, value in hashed(settings).items()},
         OBJECTIVES: [[objective.metric, objective.mode] for objective in plan.objectives],
         REPEATS: plan.repeats,
         SEED: plan.seed,
@@ -159,7 +160,7 @@ def _fitting(
         settings, values = _settings(overrides, known), dict[str, Value]()
         for key, dimension in plan.space.items():
             if dimension.is_active(values):
-                value = known[key] if key in known else get_choice(settings, key)
+                value = known[key] if key in known else settings.choices.get(key, get_path(settings, key))
                 if not dimension.contains(value):
                     return None
                 values[key] = value
@@ -181,26 +182,10 @@ def _fitting(
     return added
 
 
-def _settings(overrides: Sequence[str], values: Mapping[str, Value]) -> Node:
+def _settings(overrides: Sequence[str], values: Mapping[str, Value]) -> Settings:
     """Returns the settings of a trial."""
     return read_request([*overrides, *(override(key, value) for key, value in values.items())]).settings
 
 
 def _to_optuna(values: Mapping[str, Value], space: Mapping[str, Dimension]) -> dict[str, Value]:
     return {key: space[key].drawn(value) for key, value in values.items()}
-
-
-def hashed_settings(settings):
-    return _without(settings, "")
-
-
-def flatten(node, path=""):
-    for key, value in node.items():
-        if isinstance(value, dict):
-            yield from flatten(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", value
-
-
-def get_choice(settings, key):
-    return Choices.of().chosen(settings).get(key, get_path(settings, key))

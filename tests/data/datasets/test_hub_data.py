@@ -20,7 +20,8 @@ from refusals import fault_of, refused
 from tiny import tiny
 
 from sentattn import evaluate, train
-from sentattn.config.compose import compose, setting_hash
+from sentattn.config.compose import compose
+from sentattn.config.hashing import setting_hash
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datasets.hub import Hub
 from sentattn.data.datasets.table import TableSource

@@ -33,7 +33,7 @@ def result(folder: Path, number: int, seed: int | None = None, **others: Any) ->
     place = folder / "trials" / str(number) / (f"seed-{seed}" if seed is not None else "")
     place.mkdir(parents=True, exist_ok=True)
     usual: Mapping[str, Any] = {
-        "format": 1,
+        "format": 2,
         "status": "finished",
         "seed": seed or 0,
         "best_epoch": 3,

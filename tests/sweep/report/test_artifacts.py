@@ -18,7 +18,7 @@ from plans import plan
 from sentattn.config.compose import compose
 from sentattn.config.groups import conf_dir, get_path
 from sentattn.config.request import read_request, read_saved
-from sentattn.run import FORMAT, Run
+from sentattn.run import FORMAT, Run, yaml_text
 from sentattn.sweep.report.artifacts import (
     costs,
     describe_confirmed,
@@ -175,7 +175,7 @@ def confirmed(folder: Path, values: Sequence[float]) -> dict[str, Any]:
     for seed, value in enumerate(values, start=1):
         path = folder / f"run-{seed}"
         path.mkdir()
-        (path / "config.yaml").write_text(yaml.safe_dump({"seed": seed}))
+        (path / "config.yaml").write_text(yaml_text({"seed": seed}))
         metrics = {"train/loss": 1.0, "val/accuracy": value, "test/accuracy": value - 0.01}
         (path / "result.json").write_text(json.dumps({"format": FORMAT, "metrics": metrics}))
         runs.append(Run(path))
