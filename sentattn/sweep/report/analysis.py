@@ -161,11 +161,11 @@ def _pruned_and_failed(findings: Findings) -> Iterator[str]:
             f"{counts['pruned']} of {finished} finished trials were pruned: importances rest on the others, which are "
             "the good ones. pruner=none runs all trials to their end."
         )
-    if counts["failed"] > MANY_FAILED * len(findings.records):
-        errors = Counter(record.error.partition("\n")[0] for record in findings.records if record.state == "failed")
+    errors = Counter(record.error.partition("\n")[0] for record in findings.records if record.error)
+    if errors.total() > MANY_FAILED * len(findings.records):
         yield (
-            f"{counts['failed']} of {len(findings.records)} trials failed, most often: {errors.most_common(1)[0][0]}. "
-            "Where that depends on a setting, its range looks better than it is."
+            f"{errors.total()} of {len(findings.records)} trials failed or diverged, most often: "
+            f"{errors.most_common(1)[0][0]}. Where that depends on a setting, its range looks better than it is."
         )
 
 

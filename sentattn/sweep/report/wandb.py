@@ -56,14 +56,9 @@ def _log(findings: Findings, *, resumed: bool) -> None:
         tags=[settings["model"]["name"], settings["data"]["name"], *settings["tags"]],
         job_type="study",
         config={
-            "study": plan.study,
             "space": {key: dimension.written for key, dimension in plan.space.items()},
             "objectives": [f"{objective.metric} ({objective.mode})" for objective in plan.objectives],
-            "sampler": dict(plan.sampler),
-            "pruner": dict(plan.pruner),
-            "overrides": list(plan.overrides),
-            "repeats": plan.repeats,
-            "seed": plan.seed,
+            **{name: getattr(plan, name) for name in ("sampler", "pruner", "overrides", "repeats", "seed")},
         },
     )
     guard.start()

@@ -180,6 +180,9 @@ def test_cautions_about_few_trials_pruned_ones_and_failures(tmp_path: Path) -> N
     [text] = cautions(one, tmp_path, [*ENOUGH, *failed])
     assert text.startswith("4 of 16 ")
     assert "no memory." in text
+    diverged = [record(40 + number, None, state="pruned", error="the loss is not finite") for number in range(4)]
+    [text] = cautions(one, tmp_path, [*ENOUGH, *diverged])
+    assert text.startswith("4 of 16 ")
 
 
 def test_a_caution_about_choices_without_a_complete_trial(tmp_path: Path) -> None:
