@@ -18,7 +18,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from plans import plan
 from refusals import refused
-from studies import ask, run, states, train
+from studies import ask, run, states, tell, train
 from studies import refused as not_opened
 
 from sentattn.errors import RunError
