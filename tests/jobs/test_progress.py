@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from fake_jobs import FakeProcess, FakeSource, make_job, make_slots
 from rich.console import Console
 
 from sentattn.jobs import progress
 from sentattn.jobs.progress import JobProgress, duration, format_objective, format_values
 from sentattn.jobs.scheduler import RunningJob
+from sentattn.run import yaml_text
 
 VALUES = {"model.attention.hops": 4, "optimizer.lr": 0.0012345, "model/pooling": "mean"}
 
@@ -35,7 +35,7 @@ def shown(*sources: FakeSource, width: int = 200, is_terminal: bool = False) -> 
 def train(folder: Path, epochs: int, **row: float) -> None:
     """What a training leaves while it runs."""
     folder.mkdir(parents=True)
-    (folder / "config.yaml").write_text(yaml.safe_dump({"trainer": {"max_epochs": 7}}))
+    (folder / "config.yaml").write_text(yaml_text({"trainer": {"max_epochs": 7}}))
     lines = [json.dumps({"epoch": epoch, **row}) for epoch in range(1, epochs + 1)]
     (folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
 
