@@ -18,34 +18,36 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from sentattn.sweep.execution.interfaces import RunningTrial, TrialConnection, TrialOutcome, TrialTask
-from sentattn.sweep.execution.local import LocalEngine
-from sentattn.sweep.execution.resources import Slot
-from sentattn.sweep.execution.scheduler import Scheduler
+from sentattn.config.request import read_request
+from sentattn.config.search_space import first_point
+from sentattn.grid.grid import prepare_data
+from sentattn.jobs import scheduler
+from sentattn.jobs.pool import LocalPool
+from sentattn.jobs.progress import JobProgress
+from sentattn.jobs.scheduler import RunningJob
+from sentattn.jobs.slots import Slot
 from sentattn.sweep.spec.config import read_plan
 from sentattn.sweep.study.study import SweepStudy
+from sentattn.sweep.study.task import TrialTask
 
 SHORT = ("logger=none", "trainer.max_epochs=1", "trainer.accelerator=cpu", "sampler=random", "pruner=none")
 RANGES = ("model.attention.hops=range(1,9)", "optimizer.lr=interval(0.001,0.01)")
 BUILT = "The tokenized corpus is cached in"
-READ, BYTES = re.compile(r"rchar: (\d+)"), "read.txt"
+READ, BYTES, FIRST = re.compile(r"rchar: (\d+)"), "read.txt", "first.txt"
 
 
-def preload(studies: Any) -> None:
-    """Imports what every trial needs, and fills the caches with the data of the studies."""
-    from sentattn.sweep.execution import trial
+def train(task: TrialTask, threads: int, devices: int) -> None:
+    """Trains, and records when the first batch began and how many bytes were read from files."""
+    from sentattn.sweep import trial
 
-    trial.preload(studies)
-
-
-def run(task: TrialTask, connection: TrialConnection) -> None:
-    """Trains, and records how many bytes were read from files."""
-    from sentattn.sweep.execution import trial
+    def note(*_: object) -> None:
+        if not (task.folder / FIRST).exists():
+            (task.folder / FIRST).write_text(str(time.monotonic()))  # a clock that all processes share
 
     before = _read()
-    trial.run(task, connection)
+    trial.ReportEpochs.on_train_batch_start = note  # type: ignore[method-assign]  # in this process alone
+    trial.run_trial(task, threads, devices)
     (task.folder / BYTES).write_text(str(_read() - before))
 
 
@@ -55,53 +57,43 @@ def _read() -> int:
     return int(match[1])
 
 
-class Gaps:
+class Gaps(JobProgress):
     """Records the times between consecutive trials on a slot."""
 
-    def __init__(self) -> None:
-        self.assigned: dict[int, float] = {}
-        self.to_first_batch: list[float] = []
-        self.gaps: list[float] = []
-        self._ended: float | None = None
-
-    def started(self, trial: RunningTrial) -> None:
-        """Records when a trial was assigned."""
-        self.assigned[trial.task.number] = time.monotonic()
-
-    def ended(self, trial: RunningTrial, outcome: TrialOutcome) -> None:
-        """Records the first batch and the end of a trial."""
-        assert outcome.state == "complete", outcome.error
-        # The very first trial waits for the server, so it is not counted.
-        if trial.first_batch is not None and self._ended is not None:
-            self.to_first_batch.append(trial.first_batch - self.assigned[trial.task.number])
-            self.gaps.append(trial.first_batch - self._ended)
-        self._ended = time.monotonic()
+    last = 0.0
 
     def message(self, text: str) -> None:
-        """Ignores messages."""
+        """Prints nothing."""
 
-    def tick(self) -> float | None:
-        """Asks for no further call."""
-        return None
+    def ended(self, running: RunningJob, text: str) -> None:
+        """Records the first batch and the end of a trial; the very first one waits for the server and counts not."""
+        assert text.startswith("val/"), text
+        began = float((running.job.folder / FIRST).read_text())
+        if self.last:
+            to_first_batch.append(began - running.since)
+            gaps.append(began - self.last)
+        self.last = time.monotonic()
+
+
+to_first_batch: list[float] = []
+gaps: list[float] = []
 
 
 def main(arguments: list[str]) -> None:
     """Runs a short sweep on one slot and prints seconds and bytes."""
-    trials = next((word for word in arguments if word.startswith("trials=")), "trials=8")
-    settings = [word for word in arguments if word != trials]
-    keys = {word.partition("=")[0] for word in settings}
-    defaults = [word for word in SHORT if word.partition("=")[0] not in keys]
-    with tempfile.TemporaryDirectory() as folder:
-        plan = read_plan([*defaults, *RANGES, *settings, trials, "study=gap", f"output_dir={folder}"])
-        gaps = Gaps()
-        with SweepStudy.open(plan, Path(folder)) as study:
-            engine = LocalEngine("sweep_gap", [plan.arguments({})], Path(folder) / "server.txt")
-            Scheduler([study], [Slot("CPU", (), 1)], engine, [gaps]).run()
-        read = [int(file.read_text()) for file in Path(folder).glob(f"trials/*/{BYTES}")]
-        built = sum(BUILT in file.read_text(errors="replace") for file in Path(folder).glob("trials/*/log.txt"))
-    print(f"assignment to first batch: {_spread(gaps.to_first_batch)} s")
-    print(f"end of a trial to the first batch of the next: {_spread(gaps.gaps)} s")
-    print(f"read from files, MB a trial: {_spread([size / 1e6 for size in read])}; trials that built a corpus: {built}")
+    keys = {word.partition("=")[0] for word in arguments}
+    defaults = [word for word in ("trials=8", *SHORT) if word.partition("=")[0] not in keys]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        plan = read_plan([*defaults, *RANGES, *arguments, "study=gap", f"output_dir={name}"])
+        prepare_data(read_request(plan.arguments(first_point(plan.space))).settings)
+        with SweepStudy.open(plan, folder, train) as study:
+            scheduler.run([study], [Slot("CPU", (), 1)], LocalPool(), Gaps([study], 1))
+        read = [int(file.read_text()) / 1e6 for file in folder.glob(f"trials/*/{BYTES}")]
+        built = sum(BUILT in file.read_text(errors="replace") for file in folder.glob("trials/*/log.txt"))
+    print(f"start of a trial to its first batch: {_spread(to_first_batch)} s")
+    print(f"end of a trial to the first batch of the next: {_spread(gaps)} s")
+    print(f"read from files, MB a trial: {_spread(read)}; trials that built a corpus: {built}")
 
 
 def _spread(values: list[float]) -> str:

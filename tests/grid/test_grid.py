@@ -16,7 +16,6 @@ from sentattn.config.compose import compose
 from sentattn.grid.grid import Cell, Grid
 from sentattn.jobs.pool import LOST, REFUSED, TRY_AGAIN
 from sentattn.jobs.scheduler import Job
-from sentattn.run import yaml_text
 from sentattn.training import resume
 
 
@@ -31,8 +30,8 @@ def grid(folder: Path, seeds: int) -> Grid:
 def make_run(folder: Path, seed: int, name: str, *, status: str = "", checkpoint: bool = True) -> Path:
     """A run of a seed: one with a status has ended."""
     path = folder / "demo" / "structured" / name
-    (path / "checkpoints").mkdir(parents=True)
-    (path / "config.yaml").write_text(yaml_text(cell(folder, seed).settings))
+    run.create(cell(folder, seed).settings, path)
+    (path / "checkpoints").mkdir()
     if checkpoint:
         (path / "checkpoints" / "last.ckpt").touch()
     if status:
@@ -102,8 +101,7 @@ def test_a_run_on_other_rows_is_no_finished_one(tmp_path: Path, capsys: pytest.C
 def test_finished_runs_count_where_the_data_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = compose([f"output_dir={tmp_path}", "data=imdb", f"data.path={tmp_path / 'gone.tar.gz'}"])
     path = tmp_path / "imdb" / "structured" / "20260101-000000-aaaa"
-    path.mkdir(parents=True)
-    (path / "config.yaml").write_text(yaml_text(settings))
+    run.create(settings, path)
     run.Run(path).write_result({"status": "finished", "seed": 0, "data_fingerprint": "0" * 16})
     assert Grid([Cell("", {}, [], settings)]).runs == {0: path}
     assert "data.path=" in capsys.readouterr().err
@@ -136,8 +134,7 @@ def test_a_start_opens_each_file_of_finished_runs_once(tmp_path: Path, monkeypat
     cells = [Cell(f"{number}", {}, [], settings | {"ema_decay": (number + 1) / 100}) for number in range(20)]
     for number, each in enumerate(cells):
         path = tmp_path / "demo" / "structured" / f"20260101-000000-{number:04}"
-        path.mkdir(parents=True)
-        (path / "config.yaml").write_text(yaml_text(each.settings))
+        run.create(each.settings, path)
         run.Run(path).write_result({"status": "finished", "seed": 0})
     opened: Counter[Path] = Counter()
     read_text: Any = Path.read_text

@@ -18,7 +18,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from plans import plan
 from refusals import refused
-from studies import ask, run, states, train
+from studies import ask, run, states, tell, train
 from studies import refused as not_opened
 
 from sentattn.errors import RunError
@@ -40,6 +40,20 @@ def test_plain_optuna_reads_a_study(tmp_path: Path) -> None:
     study = optuna.load_study(study_name="mine", storage=storage)
     assert [trial.state for trial in study.trials] == [optuna.trial.TrialState.COMPLETE] * 3
     assert study.best_value == max(record.objectives[0] for record in read(tmp_path) if record.objectives)
+
+
+def test_plain_optuna_that_writes_waits_for_no_lock_of_ours(tmp_path: Path) -> None:
+    """As a dashboard does with notes; its lock has a file of its own."""
+    with SweepStudy.open(plan(HOPS, trials=2), tmp_path, train) as study:
+        job = ask(study)
+        storage = JournalStorage(JournalFileBackend(str(tmp_path / journal.JOURNAL)))
+        began = time.monotonic()
+        storage.set_study_system_attr(storage.get_study_id_from_name("mine"), "dashboard:note", "the best so far")
+        assert time.monotonic() - began < 10
+        tell(study, job, 0.5)
+        tell(study, ask(study), 0.25)
+        assert study.next() is None
+    assert states(tmp_path) == {"complete": 2}
 
 
 @pytest.mark.parametrize("torn", [b'{"op_code":5,"worker_id":"', b'{"op_code":5}', b"{"])
