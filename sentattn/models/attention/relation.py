@@ -40,7 +40,6 @@ class Relation(Attention):
     """
 
     learns = True
-    learns_unless: ClassVar[dict[str, str]] = {"score": "none"}
     idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"hidden": ("score", ("linear", "none"))}
 
     @checked

@@ -28,7 +28,6 @@ class Statistics(Attention):
         hidden: Width A of the hidden layer of `attentive`.
     """
 
-    learns_unless: ClassVar[dict[str, str]] = {"weights": "uniform"}
     idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"hidden": ("weights", ("uniform",))}
 
     @checked
