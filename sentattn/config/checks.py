@@ -21,7 +21,7 @@ OPTIONAL = ("experiment", "model/wide", "callbacks")
 
 ATTENTION, PENALTY, WEIGHTS, LENGTH = "model/attention", "loss.penalty", "loss.class_weights", "data.max_length"
 CLIP, PRECISION, METRIC, MODE = "trainer.gradient_clip_val", "trainer.precision", "objective.metric", "objective.mode"
-FROZEN, HEADS, SIZE = "model.freeze_attention", "model.encoder.heads", "model.embedding.size"
+HEADS, SIZE = "model.encoder.heads", "model.embedding.size"
 TRANSFORMER = "sentattn.models.encoders.transformer.Transformer"
 NO_LOGGER = "sentattn.loggers.no_logger"
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
@@ -257,18 +257,12 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
 
 
 def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Refuses a penalty and a freeze where the attention has no weights to learn, or a setting leaves it none."""
+    """Refuses a penalty where the attention has no weights to learn."""
     node, penalty = c.value("model.attention"), c.value(PENALTY)
-    constants = known(node).constants
-    causes = [f"{key}={value}" for key, value in constants.get("learns_unless", {}).items() if node.get(key) == value]
-    if not causes and constants.get("learns", True):
-        return
-    attention = " with model.attention.".join([f"{ATTENTION}={c.chosen.get(ATTENTION, node[TARGET])}", *causes])
-    if isinstance(penalty, int | float) and penalty > 0:
+    if isinstance(penalty, int | float) and penalty > 0 and not known(node).constants.get("learns", True):
+        attention = f"{ATTENTION}={c.chosen.get(ATTENTION, node[TARGET])}"
         message = f"{PENALTY}={penalty} has no effect: {attention} has no weights to learn; leave it at 0."
         yield (PENALTY,), "no_effect", message
-    if c.value(FROZEN) is True and not constants.get("other_scores"):
-        yield (FROZEN,), "no_effect", f"{FROZEN}=true has no effect: {attention} has no weights to learn; leave it out."
 
 
 def _words_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:

@@ -1,8 +1,8 @@
 """Which settings make a result, and the hash of these: runs with one hash are seeds of one setting.
 
-A setting is left out where it does nothing: always (`WITHOUT_EFFECT_ON_RESULT`) or with what others are (`NO_EFFECT`,
-and the class constants `idle`), and where it is at its default. So a new setting changes no hash. What a default is, or
-what a setting does, must not change without another `sentattn.run.FORMAT`.
+A setting is left out where it does nothing: always (`WITHOUT_EFFECT_ON_RESULT`) or with what others are (`NO_EFFECT`),
+and where it is at its default. So a new setting changes no hash. What a default is, or what a setting does, must not
+change without another `sentattn.run.FORMAT`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import Any, TypeAlias
 from sentattn.config.groups import conf_dir, get_path, load
 from sentattn.config.parameters import Signature, known
 from sentattn.config.schema import CODE, LOGS_ALONE, TOP, WITHOUT_EFFECT_ON_RESULT
-from sentattn.config.targets import TARGET, is_own, targets_in
+from sentattn.config.targets import TARGET, is_own
 from sentattn.config.types import Node, Tree
 
 WORD_TOKENIZERS = ("words", "basic_english", "spacy")
 OF_WORDS = ("data.lowercase", "data.normalize", "data.vocab_size", "data.min_count", "data.vectors")
 """Settings of the word vocabulary."""
+OF_TUNING = tuple(f"model.embedding.{key}" for key in ("lr", "layer_decay", "tuned_layers", "attention_dropout"))
+"""Settings of a pretrained encoder that is tuned."""
 Condition: TypeAlias = Callable[[Node], bool]
 
 
@@ -30,6 +32,12 @@ def _has(path: str, *values: object) -> Condition:
 
 def _has_other(path: str, *values: object) -> Condition:
     return lambda settings: get_path(settings, path) not in (None, *values)
+
+
+def _has_no_hidden_layer(settings: Node) -> bool:
+    attention = get_path(settings, "model.attention") or {}
+    has_none = attention.get("score") in ("linear", "none") or attention.get("weights") == "uniform"
+    return has_none and not is_own(attention.get(TARGET))
 
 
 def _reads_nothing(settings: Node) -> bool:
@@ -46,6 +54,14 @@ NO_EFFECT: dict[str, Condition] = {
     "model.wide.attend": _reads_nothing,
     "model.embedding.word_dropout": lambda s: _reads_nothing(s) or get_path(s, "model.embedding.name") is not None,
     "model.embedding.init_std": _has_other("data.vectors"),
+    **dict.fromkeys(OF_TUNING, _has("model.embedding.frozen", True)),
+    "model.embedding.dtype": _has("model.embedding.frozen", False),
+    "model.embedding.cache": _has("model.embedding.frozen", False),
+    "model.attention.hops": _has("model.attention.query_from", "first"),
+    "model.attention.hidden": _has_no_hidden_layer,
+    "data.num_buckets": _has("data.batching", "sorted", "random"),
+    "data.bucket_ratio": _has("data.batching", "sorted", "random"),
+    "data.train_seed": _has("data.train_size", None),
     "trainer.gradient_clip_algorithm": _has("trainer.gradient_clip_val", None),
     "data.val_by": lambda s: all(get_path(s, f"data.{split}") for split in ("val", "test")),
     **dict.fromkeys(OF_WORDS, _has_other("data.tokenizer", *WORD_TOKENIZERS)),
@@ -77,12 +93,6 @@ def counted(settings: Node) -> Tree:
     The source of a class of one's own is a setting of its part, such as `model.attention._code_`.
     """
     idle = {path for path, has_no_effect in NO_EFFECT.items() if has_no_effect(settings)}
-    for path, _ in targets_in(settings):
-        node = get_path(settings, path)
-        signature = _signature(node)
-        for name, (other, values) in signature.constants.get("idle", {}).items():
-            if node.get(other, signature.parameters[other].default) in values:
-                idle.add(f"{path}.{name}")
     sources = {f"{path}._code_": source for path, source in settings.get(CODE, {}).items()}
     return dict(_counted(settings, "", idle)) | sources
 

@@ -76,11 +76,6 @@ class TextData(LightningDataModule, ABC):
     """
 
     classes: ClassVar[int | None] = None
-    idle: ClassVar[dict[str, tuple[str, tuple[str | None, ...]]]] = {
-        "num_buckets": ("batching", ("sorted", "random")),
-        "bucket_ratio": ("batching", ("sorted", "random")),
-        "train_seed": ("train_size", (None,)),
-    }
     val_size: float | None = None
     split_seed: int = 0
     val_by: By = "row"

@@ -36,10 +36,8 @@ class Embedding(nn.Module, ABC):
         blank_id: Id of the token that replaces a hidden one.
         fingerprint: Hash of the files that it is made of, if it is.
         frozen_parameters: Number of parameters that are no part of the model's weights.
-        idle: Arguments that do nothing at some values of another one, which is named with these values.
     """
 
-    idle: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {}
     reads: ClassVar[bool] = True
     out_dim: int
     blank_id: int = UNKNOWN_ID

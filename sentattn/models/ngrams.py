@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,9 +18,6 @@ NONE = 2**63 - 1
 """Marks the absence of an n-gram; larger than every key, so that it ends the sorted table."""
 LARGEST_KEY = 2**62
 NGRAM_STD = 0.1
-MIXER = 0x9E3779B97F4A7C15 - 2**64
-"""2^64 divided by the golden ratio, odd: multiplying by it spreads keys evenly (Knuth 1998, section 6.4)."""
-MIXED_BITS = 31
 
 
 class NGrams(Words):
@@ -35,14 +32,10 @@ class NGrams(Words):
         orders: Lengths of the n-grams.
         ngram_size: Width of an n-gram's vector; it is appended to the word's.
         ngram_vocab_size: Number of vectors for n-grams.
-        ngram_min_count: How often an n-gram must occur in the training rows to have a vector (`counted`).
+        ngram_min_count: How often an n-gram must occur in the training rows to have a vector.
         ngram_dropout: Share of the n-grams left out while training.
-        ngram_table: Whether the most frequent n-grams of the training rows have a vector each (`counted`),
-            or all n-grams share vectors by a hash of their words (`hashed`).
         words: Those of `Words`.
     """
-
-    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"ngram_min_count": ("ngram_table", ("hashed",))}
 
     @checked
     def __init__(
@@ -55,7 +48,6 @@ class NGrams(Words):
         ngram_vocab_size: Count = 200000,
         ngram_min_count: Count = 3,
         ngram_dropout: Fraction = 0.0,
-        ngram_table: Literal["counted", "hashed"] = "counted",
         **words: Any,
     ) -> None:
         super().__init__(num_embeddings=num_embeddings, **words)
@@ -67,13 +59,11 @@ class NGrams(Words):
         self.ngram_dropout = ngram_dropout
         # The first vector is that of no n-gram, as `<pad>` is no word.
         self.ngram_vectors = vectors(ngram_vocab_size + 1, ngram_size, NGRAM_STD)
-        self.keys: Tensor | None
-        self.register_buffer("keys", torch.full((ngram_vocab_size,), NONE) if ngram_table == "counted" else None)
+        self.keys: Tensor
+        self.register_buffer("keys", torch.full((ngram_vocab_size,), NONE))
 
     def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
-        """Gives a vector to each of the most frequent n-grams, where the table is a counted one."""
-        if self.keys is None:
-            return
+        """Gives a vector to each of the most frequent n-grams."""
         most, least = len(self.keys), self.ngram_min_count
         kept = frequent_keys(read(), self.orders, self.base, self.num_special, most=most, min_count=least)
         self.keys.fill_(NONE)
@@ -94,9 +84,7 @@ class NGrams(Words):
 
     def _ids(self, tokens_BL: Tensor, order: int) -> Tensor:
         """Returns the row of the n-gram that ends at each position, (B, L); 0 where there is none."""
-        return 1 + table_rows(
-            ngram_keys(tokens_BL, order, self.base, self.num_special), self.keys, self.ngram_vectors.num_embeddings - 1
-        )
+        return 1 + table_rows(ngram_keys(tokens_BL, order, self.base, self.num_special), self.keys)
 
 
 def require_orders(orders: Sequence[int], num_embeddings: int, *, least: int) -> None:
@@ -107,18 +95,13 @@ def require_orders(orders: Sequence[int], num_embeddings: int, *, least: int) ->
         raise ValueError(f"orders={as_typed(orders)} is too long for {num_embeddings:,} words; lower one of them")
 
 
-def table_rows(keys_BL: Tensor, table_F: Tensor | None, size: int) -> Tensor:
+def table_rows(keys_BL: Tensor, table_F: Tensor) -> Tensor:
     """Returns the row that each n-gram has in a table, (B, L); -1 where it has none.
 
     Args:
         keys_BL: N-grams as numbers, as `ngram_keys` gives them.
-        table_F: The numbers of the table's n-grams, sorted; None where rows are given by a hash.
-        size: Number of rows of a table by hash.
+        table_F: The numbers of the table's n-grams, sorted.
     """
-    if table_F is None:
-        mixed_BL = (keys_BL * MIXER) >> (64 - MIXED_BITS) & (2**MIXED_BITS - 1)
-        rows_BL: Tensor = (mixed_BL % size).masked_fill(keys_BL == NONE, -1)
-        return rows_BL
     places_BL = torch.searchsorted(table_F, keys_BL).clamp_max(len(table_F) - 1)
     is_known_BL = (table_F[places_BL] == keys_BL) & (keys_BL != NONE)
     return torch.where(is_known_BL, places_BL, -1)

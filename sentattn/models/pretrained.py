@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -64,10 +64,6 @@ class Pretrained(Embedding):
         SettingError: If a setting does not fit it.
     """
 
-    idle: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {
-        **dict.fromkeys(("lr", "layer_decay", "tuned_layers", "attention_dropout"), ("frozen", (True,))),
-        **dict.fromkeys(("dtype", "cache"), ("frozen", (False,))),
-    }
     library_ids_V: Tensor
     one: Tensor
 

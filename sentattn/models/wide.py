@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -152,9 +152,7 @@ class WideNGrams(nn.Module):
         attend: Whether an attention over the encoder's states decides how much an n-gram counts (true), all count
             the same in the attention's logits too (`uniform`), or those logits have no n-grams (false).
         vocab_size: Most n-grams that have a weight for each class.
-        min_count: How often an n-gram must occur in the training rows to have one (`counted`).
-        table: Whether the most frequent n-grams of the training rows have weights (`counted`), or all n-grams share
-            `vocab_size` of them by a hash of their words (`hashed`).
+        min_count: How often an n-gram must occur in the training rows to have one.
         dropout: Share of a text's n-grams left out while training.
         share: Its share in the weighted sum of its logits and the attention's. Each part is trained by a loss of its
             own: trained by the loss of the sum, the attention learns next to nothing. 1 shows the wide part alone, as
@@ -167,8 +165,7 @@ class WideNGrams(nn.Module):
         scale: The scale s.
     """
 
-    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"min_count": ("table", ("hashed",))}
-    keys: Tensor | None
+    keys: Tensor
     counts_FC: Tensor
     totals_C: Tensor
     scale: Tensor
@@ -185,7 +182,6 @@ class WideNGrams(nn.Module):
         attend: bool | Literal["uniform"] = False,
         vocab_size: Count = 1000000,
         min_count: Count = 2,
-        table: Literal["counted", "hashed"] = "counted",
         dropout: Fraction = 0.0,
         share: ClosedFraction = 0.75,
         lr: Positive = 500.0,
@@ -202,18 +198,17 @@ class WideNGrams(nn.Module):
         self.scores = nn.Linear(dim, len(self.orders), bias=False) if attend is True else None
         if self.scores is not None:
             nn.init.zeros_(self.scores.weight)
-        self.register_buffer("keys", torch.empty(0, dtype=torch.int64) if table == "counted" else None)
+        self.register_buffer("keys", torch.empty(0, dtype=torch.int64))
         self.register_buffer("counts_FC", torch.empty(0, classes, dtype=torch.int32))
         self.register_buffer("totals_C", torch.empty(classes, dtype=torch.int64))
         self.register_buffer("scale", torch.empty(()))
         self.weights_FC = nn.Parameter(torch.empty(0, classes))
-        self.resize(1 if table == "counted" else vocab_size)
+        self.resize(1)
         self.register_load_state_dict_pre_hook(_resize_to)  # type: ignore[no-untyped-call]  # torch has no types for it
 
     def resize(self, size: int) -> None:
         """Makes room for so many n-grams, which have no name, no row and weight 0."""
-        if self.keys is not None:
-            self.keys = self.keys.new_full((size,), -1)
+        self.keys = self.keys.new_full((size,), -1)
         self.counts_FC = self.counts_FC.new_zeros(size, self.classes)
         self.totals_C = self.totals_C.new_zeros(self.classes)
         self.scale = self.scale.new_zeros(())
@@ -227,16 +222,13 @@ class WideNGrams(nn.Module):
             DataError: If no n-gram is frequent enough.
         """
         texts = read()
-        if self.keys is not None:
-            most, least = self.vocab_size, self.min_count
-            kept = frequent_keys(texts, self.orders, self.base, self.num_special, most=most, min_count=least)
-            if not len(kept):
-                message = f"model.wide.min_count={self.min_count} leaves no n-gram of the training rows: lower it."
-                raise DataError(Fault("model.wide.min_count", "missing", message))
-            self.resize(len(kept))
-            self.keys = torch.from_numpy(kept)
-        else:
-            self.resize(self.vocab_size)
+        most, least = self.vocab_size, self.min_count
+        kept = frequent_keys(texts, self.orders, self.base, self.num_special, most=most, min_count=least)
+        if not len(kept):
+            message = f"model.wide.min_count={self.min_count} leaves no n-gram of the training rows: lower it."
+            raise DataError(Fault("model.wide.min_count", "missing", message))
+        self.resize(len(kept))
+        self.keys = torch.from_numpy(kept)
         cells = self.counts_FC.view(-1)
         for tokens_BL, labels_B, _ in _batches(texts):
             rows_BG, _ = self._rows(tokens_BL)
@@ -308,7 +300,7 @@ class WideNGrams(nn.Module):
         """
         keys = [ngram_keys(tokens_BL, order, self.base, self.num_special) for order in self.orders]
         keys_BG = torch.cat(keys, dim=1)
-        rows_BG = table_rows(keys_BG, self.keys, len(self.counts_FC))
+        rows_BG = table_rows(keys_BG, self.keys)
         # Row and place as one number: sorted by row, then by place.
         places_G = torch.arange(rows_BG.shape[1], device=rows_BG.device)
         sorted_BG = _sorted(rows_BG * MAX_PLACES + places_G)

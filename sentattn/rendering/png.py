@@ -151,7 +151,7 @@ class _Page:
         left = MARGIN + self.width(title, TITLE_SIZE, "bold") + 0.12
         self.write(left, y, _percent(prediction.share), TITLE_SIZE, color="black")
         self._draw_scale(limit, largest)
-        self.top += 0.4
+        self.top += 0.3
         for note in [_others(prediction), *notes(prediction)]:
             self.write_note(note)
         self.top += 0.1

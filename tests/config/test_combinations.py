@@ -9,28 +9,18 @@ from refusals import faults, kinds
 
 from sentattn.config.compose import compose
 
-LOOSE = """
-from typing import ClassVar
-from sentattn.models.attention.base import Attention
-
-class Loose(Attention):
-    learns_unless: ClassVar[dict[str, str]] = {"score": "none"}
-    def __init__(self, *, dim, score: str = "dot"): ...
-"""
 DATA = "_target_: loose_data.{name}\nname: own\nmax_length: 600\n"
 
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An attention that learns unless its score is `none`, and data with and without a known number of classes."""
+    """Data with and without a known number of classes."""
     for name, text in {
-        "model/attention/loose.yaml": "_target_: loose_attention.Loose\nscore: dot\n",
         "data/three.yaml": DATA.format(name="Three"),
         "data/open.yaml": DATA.format(name="Open"),
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    (tmp_path / "loose_attention.py").write_text(LOOSE)
     (tmp_path / "loose_data.py").write_text(
         "class Open:\n    classes = None\n    def __init__(self, *, name: str, max_length: int = 1): ...\n"
         "class Three(Open):\n    classes = 3\n"
@@ -39,34 +29,15 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"--config-dir={tmp_path}"
 
 
-def test_a_penalty_needs_an_attention_that_learns(own: str) -> None:
-    penalised = [own, "model/attention=loose", "loss.penalty=1"]
-    assert compose(penalised)["loss"]["penalty"] == 1
-    assert kinds([*penalised, "model.attention.score=none"]) == [("loss.penalty", "no_effect")]
+def test_a_penalty_needs_an_attention_that_learns() -> None:
+    assert compose(["model=structured", "loss.penalty=1"])["loss"]["penalty"] == 1
+    for attention in ("uniform", "latent"):
+        assert kinds([f"model/attention={attention}", "loss.penalty=1"]) == [("loss.penalty", "no_effect")]
 
 
 def test_a_test_needs_rows() -> None:
     assert kinds(["data=table", "data.test_size=0"]) == [("data.test_size", "conflict")]
     assert compose(["data=table", "data.test_size=0", "test=false"])["data"]["test_size"] == 0
-
-
-@pytest.mark.parametrize(
-    "choices",
-    [
-        *((f"model={variant}",) for variant in ("mean", "lstm_max", "lstm", "relation_plain")),
-        *((f"model/attention={attention}",) for attention in ("first", "mean_max")),
-        ("model/attention=statistics", "model.attention.weights=uniform"),
-    ],
-    ids=" ".join,
-)
-def test_freezing_is_refused_where_the_attention_has_nothing_to_learn(choices: tuple[str, ...]) -> None:
-    assert kinds([*choices, "model.freeze_attention=true"]) == [("model.freeze_attention", "no_effect")]
-    compose([*choices, "model.freeze_attention=false"])
-
-
-def test_latents_can_be_frozen_though_no_penalty_changes_the_weights() -> None:
-    compose(["model/attention=latent", "model.freeze_attention=true"])
-    assert kinds(["model/attention=latent", "loss.penalty=1"]) == [("loss.penalty", "no_effect")]
 
 
 def test_class_weights_are_as_many_as_classes(own: str) -> None:

@@ -29,6 +29,20 @@ def test_init_std_draws_all_weights_after_the_embedding() -> None:
     assert all(not p.any() for p in model.encoder.parameters() if p.dim() == 1)
 
 
+@pytest.mark.parametrize(
+    "choices",
+    [
+        *((f"model={variant}",) for variant in ("mean", "lstm_max", "lstm", "relation_plain")),
+        *((f"model/attention={attention}",) for attention in ("first", "mean_max")),
+        ("model/attention=statistics", "model.attention.weights=uniform"),
+    ],
+    ids=" ".join,
+)
+def test_freezing_is_refused_where_the_attention_has_nothing_to_learn(choices: tuple[str, ...]) -> None:
+    node = compose([*choices, "model.freeze_attention=true"])["model"]
+    assert refused(lambda: build_model(node, num_embeddings=9, classes=2)) == [("model", "conflict")]
+
+
 def test_init_std_is_a_positive_number() -> None:
     assert kinds(["model.init_std=0"]) == [("model.init_std", "range")]
 

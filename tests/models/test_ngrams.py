@@ -68,24 +68,6 @@ def test_tokens_have_the_vectors_of_ngrams_that_end_there(rows: list[list[int]],
             assert torch.equal(states_LE[place, :4], embedding.vectors.weight[word])
 
 
-def test_hashed_ngrams_need_no_counting() -> None:
-    embedding = counted(make(ngram_table="hashed", ngram_vocab_size=1000), [[2, 3]])
-    ids = embedding._ids(torch.tensor([[5, 6, 2, 5, 6, UNKNOWN_ID, 6]]), 2)[0].tolist()
-    assert ids[1] == ids[4] > 0
-    assert ids[0] == ids[5] == ids[6] == 0
-    assert "keys" not in embedding.state_dict()
-
-
-def test_hashing_spreads_ngrams_evenly() -> None:
-    embedding = make(ngram_table="hashed", ngram_vocab_size=50)
-    pairs = torch.tensor([[first, second] for first in range(2, WORDS) for second in range(2, WORDS)])
-    ids = embedding._ids(pairs, 2)[:, 1]
-    # 100 keys thrown into 50 buckets leave 50 * (1 - 1/50)^100 = 6.6 of them empty on average.
-    assert ids.min() >= 1
-    assert ids.max() <= 50
-    assert 35 <= len(ids.unique()) <= 50
-
-
 def test_the_table_is_saved_with_the_weights() -> None:
     rows = [[2, 3, 4, 2, 3]]
     trained, fresh = counted(make(), rows), make()

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -18,8 +17,6 @@ from hypothesis import strategies as st
 from refusals import refused
 from scipy.optimize import minimize_scalar
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from sentattn import fit
 from sentattn.build import build_data, build_model
@@ -121,38 +118,9 @@ def test_a_training_row_is_left_out_of_its_own_ratios(labelled: Labelled) -> Non
         np.testing.assert_allclose(row_logits, expected, atol=1e-6)
 
 
-class Written(TorchDispatchMode):
-    """Sums the numbers of values in the new tensors that operations return."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.values = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        known = {one.data_ptr() for one in args if isinstance(one, torch.Tensor)}
-        tensors = [one for one in tree_leaves(found) if isinstance(one, torch.Tensor)]
-        self.values += sum(one.numel() for one in tensors if one.data_ptr() not in known)
-        return found
-
-
-def written_to_count(rows: int, *, size: int) -> int:
-    texts = corpus(rows)
-    wide = WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE, table="hashed", vocab_size=size)
-    with Written() as written:
-        wide.prepare_training(lambda: texts)
-    return written.values
-
-
-def test_cost_of_counting_does_not_depend_on_the_table_size() -> None:
-    more = [written_to_count(1024, size=size) - written_to_count(512, size=size) for size in (5_000, 500_000)]
-    assert more[1] == pytest.approx(more[0], rel=0.05)  # n-grams that share a row are counted once
-
-
-@pytest.mark.parametrize("table", ["counted", "hashed"])
-def test_counting_twice_gives_the_same_table(table: str) -> None:
+def test_counting_twice_gives_the_same_table() -> None:
     texts = corpus()
-    wide = WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE, min_count=1, table=table, vocab_size=64)
+    wide = WideNGrams(num_embeddings=WORDS, classes=2, dim=STATE, min_count=1, vocab_size=64)
     wide.prepare_training(lambda: texts)
     once = copy.deepcopy(wide.state_dict())
     wide.prepare_training(lambda: texts)
@@ -183,10 +151,9 @@ def test_accuracy_of_random_labels_is_chance(words: list[str], seed: int, tmp_pa
     assert run.result["metrics"]["val/accuracy"] == pytest.approx(0.5, abs=0.1)  # 4 standard errors of 500 rows
 
 
-@pytest.mark.parametrize("table", ["counted", "hashed"])
-def test_gradients_are_finite_without_the_first_ngram(table: str) -> None:
+def test_gradients_are_finite_without_the_first_ngram() -> None:
     rows, labels = [[2, 3], [2, 4], [5, 6], [5, 7, 6]], [0, 0, 1, 1]
-    wide = make(rows, labels, classes=2, table=table, vocab_size=64)
+    wide = make(rows, labels, classes=2, vocab_size=64)
     logits(wide, rows, labels).square().sum().backward()
     assert wide.weights_FC.grad is not None
     assert wide.weights_FC.grad.isfinite().all()
@@ -211,16 +178,12 @@ ROWS_OF_TWO = [[2, 3, 4], [2, 3, 5, 5], [6, 7], [6, 7, 8, 2], [3, 2], [7, 6, 6]]
 LABELS_OF_TWO = [0, 0, 1, 1, 0, 1]
 
 
-@pytest.mark.parametrize("table", ["counted", "hashed"])
-def test_padding_repetition_and_other_rows_are_ignored(table: str) -> None:
-    wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, table=table, vocab_size=64)
+def test_padding_repetition_and_other_rows_are_ignored() -> None:
+    wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, vocab_size=64)
     together = logits(wide, ROWS_OF_TWO, width=9)
     for row, logits_C in zip(ROWS_OF_TWO, together, strict=True):
         torch.testing.assert_close(logits(wide, [row])[0], logits_C)
-    torch.testing.assert_close(
-        logits(wide, [[5, 5, 5, 5]]),
-        logits(wide, [[5, 5, 5]]) if table == "counted" else logits(wide, [[5, 5, 5, 5, 5]]),
-    )
+    torch.testing.assert_close(logits(wide, [[5, 5, 5, 5]]), logits(wide, [[5, 5, 5]]))
 
 
 def test_the_most_frequent_ngrams_are_kept() -> None:

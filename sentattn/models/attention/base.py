@@ -33,16 +33,10 @@ class Attention(nn.Module, ABC):
         out_dim: Width of the values.
         hops: Number of rows R of the attention matrix.
         learns: Whether the weights depend on parameters, so that a penalty on them can do something.
-        other_scores: Whether parameters score something other than tokens, such as latents, and so can be frozen.
-        learns_unless: Values of arguments at which an attention that learns otherwise has nothing to learn.
-        idle: Arguments that do nothing at some values of another one, which is named with these values.
         shift_invariant_parameters: Names of parameters that a softmax cannot see (their gradient is 0).
     """
 
     learns: ClassVar[bool] = True
-    other_scores: ClassVar[bool] = False
-    learns_unless: ClassVar[dict[str, str]] = {}
-    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {}
     shift_invariant_parameters: tuple[str, ...] = ()
     out_dim: int
     hops: int

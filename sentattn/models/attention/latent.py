@@ -26,7 +26,7 @@ class Latent(Attention):
         hidden: Width F of the network's hidden layer.
     """
 
-    learns, other_scores = False, True
+    learns = False
 
     @checked
     def __init__(self, *, dim: Count, latents: Count = 32, hidden: Count = 64) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,6 @@ class Query(Attention):
         ValueError: If the heads do not divide D.
     """
 
-    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"hops": ("query_from", ("first",))}
     queries_RD: nn.Parameter
     query: nn.Linear | None
 

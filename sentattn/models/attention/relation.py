@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -40,8 +40,6 @@ class Relation(Attention):
     """
 
     learns = True
-    learns_unless: ClassVar[dict[str, str]] = {"score": "none"}
-    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"hidden": ("score", ("linear", "none"))}
 
     @checked
     def __init__(

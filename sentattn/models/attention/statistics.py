@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +27,6 @@ class Statistics(Attention):
         weights: Whether tokens have learned weights (`attentive`) or all the same (`uniform`).
         hidden: Width A of the hidden layer of `attentive`.
     """
-
-    learns_unless: ClassVar[dict[str, str]] = {"weights": "uniform"}
-    idle: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {"hidden": ("weights", ("uniform",))}
 
     @checked
     def __init__(
