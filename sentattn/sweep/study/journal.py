@@ -23,7 +23,7 @@ from sentattn.errors import Fault, RunError
 from sentattn.run import FORMAT_KEY, require_format
 from sentattn.sweep.spec.components import quiet
 
-JOURNAL = "study.journal"
+JOURNAL, LOCK = "study.journal", ".study.lock"
 ID = "id"
 """A study's attribute that is written last: a study without it is incomplete."""
 SILENT = 60.0
@@ -43,7 +43,8 @@ class JournalLock(JournalFileOpenLock):
 
     def __init__(self, file: Path) -> None:
         super().__init__(str(file))
-        self._file, self._lock = file, FileLock(f"{file}.lock", is_singleton=True)
+        self._file = file  # Optuna's own locks have the name of the journal with .lock
+        self._lock = FileLock(file.with_name(LOCK), is_singleton=True)
 
     def acquire(self) -> bool:
         self._lock.acquire(poll_interval=POLL)
@@ -115,7 +116,7 @@ def require_journal(folder: Path) -> None:
 
 def require_locks(folder: Path) -> None:
     """Refuses a file system without locks with a `RunError`, since a lock file would outlive its process."""
-    descriptor = os.open(folder / f"{JOURNAL}.lock", os.O_RDWR | os.O_CREAT)
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         with suppress(BlockingIOError):  # another process has locked it
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
