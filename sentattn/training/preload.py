@@ -2,6 +2,8 @@
 
 import gc
 
+import numpy as np
+import pyarrow.compute
 import pyarrow.parquet  # noqa: F401  # each training writes a table at its end
 import torch
 
@@ -10,6 +12,7 @@ from sentattn.training import fit  # noqa: F401
 from sentattn.training.environment import quiet_libraries
 
 quiet_libraries()
+pyarrow.array(np.zeros(1))  # imports pandas, where it is installed
 torch.set_num_threads(1)  # a process that forks must not have a pool of threads
 read_request([])  # Hydra builds the tables of its grammar
 gc.collect()
