@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import torch
+from torch import nn
+
 TINY = [
     "logger=none",
     "data.limit=200",
@@ -17,3 +20,13 @@ TINY = [
 def tiny(*settings: str) -> list[str]:
     """A training of seconds, with these settings in place of its own."""
     return list({setting.partition("=")[0]: setting for setting in (*TINY, *settings)}.values())
+
+
+def has_lstm_in_bfloat16() -> bool:
+    """Returns whether torch computes an LSTM in bfloat16 on this processor."""
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            nn.LSTM(1, 1)(torch.zeros(1, 1, 1))
+    except RuntimeError:
+        return False
+    return True

@@ -33,8 +33,8 @@ class Pretrained(Embedding):
     """States of a pretrained encoder (Devlin et al. 2019 and its like), frozen or tuned.
 
     Frozen, its states are rounded to float16, as they are cached, and its weights are not part of the model. Tuned, its
-    weights are learned with a rate of their own, lower in lower layers: lr d^(n - k) in layer k of n (Howard and Ruder
-    2018; Sun et al. 2019, section 5.3.3, where d is 0.95).
+    weights are learned with a rate of their own, lower in lower layers: lr d^(n - k) in layer k, where n is the layer
+    that is read (Howard and Ruder 2018; Sun et al. 2019, section 5.3.3, where d is 0.95).
 
     Args:
         num_embeddings: Number of ids of the tokenizer.
@@ -43,9 +43,10 @@ class Pretrained(Embedding):
         frozen: Keep the encoder as it is; false tunes it.
         layer: Whose states: -1 is the last, 0 the first embeddings; `mix` a learned mix of all, sum_k softmax(s)_k h_k
             (Peters et al. 2018, eq. 1, without its factor).
-        lr: Learning rate of the last layer.
+        lr: Learning rate of the layer whose states are read, the last one with `mix`. Layers above it are not tuned.
         layer_decay: Factor d of the learning rate from a layer to the one below it.
-        tuned_layers: Number of layers that are tuned, the last ones; null tunes all, and the first embeddings.
+        tuned_layers: Number of layers that are tuned, counted down from the one that is read; null tunes these and the
+            first embeddings.
         attention_dropout: Share of the tuned encoder's own attention weights set to 0 while training; null takes that
             of its configuration. On a CPU, only 0 lets it compute attention in one fused operation.
         norm: LayerNorm on the states.
@@ -118,13 +119,18 @@ class Pretrained(Embedding):
 
             if attention_dropout is not None:
                 _set_attention_dropout(config, attention_dropout)
-            self.encoder = _without_pooler(AutoModel.from_config(config, trust_remote_code=False))
+            # Otherwise in the type in which the configuration says that its weights were saved.
+            built = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
+            self.encoder = _without_pooler(built)
             for path, part in list(self.encoder.named_modules()):
                 if type(part) is nn.Dropout:  # faster masks on a CPU, of the same share
                     self.encoder.set_submodule(path, Dropout(part.p))
             parts = self._tuned_parts()
             if tuned_layers is not None and tuned_layers != len(parts):
-                message = f"model.embedding.tuned_layers must be at most {len(parts)}, got {tuned_layers}."
+                message = (
+                    f"model.embedding.tuned_layers must be at most {len(parts)}, the layers up to "
+                    f"model.embedding.layer={layer}, got {tuned_layers}."
+                )
                 raise SettingError(Fault("model.embedding.tuned_layers", "range", message))
             for parameter in {*self.encoder.parameters()} - {p for layer in parts for p in layer}:
                 parameter.requires_grad_(False)
@@ -165,15 +171,20 @@ class Pretrained(Embedding):
         return self._finish(self._encoded(encoder, inputs_BLI, mask_BL), mask_BL)
 
     def _encoded(self, encoder: PreTrainedModel, inputs_BLI: Tensor, mask_BL: Tensor) -> Tensor:
-        is_last = self.layer in (-1, self.layers)
-        output = encoder(inputs_embeds=inputs_BLI, attention_mask=mask_BL.long(), output_hidden_states=not is_last)
-        if is_last:
+        output = encoder(
+            inputs_embeds=inputs_BLI, attention_mask=mask_BL.long(), output_hidden_states=not self._reads_last
+        )
+        if self._reads_last:
             states_BLE: Tensor = output.last_hidden_state
         elif self.layer == "mix":
             states_BLE = torch.cat(output.hidden_states, dim=-1)
         else:
             states_BLE = output.hidden_states[self.layer]
         return states_BLE
+
+    @property
+    def _reads_last(self) -> bool:
+        return self.layer in (-1, self.layers)
 
     def _finish(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
         states_BLE = states_BLE.to(self.one.dtype)
@@ -190,25 +201,38 @@ class Pretrained(Embedding):
         return encoder
 
     def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
-        """Loads the weights of an encoder that is tuned."""
-        if self.encoder is not None:
-            self.encoder.load_state_dict(load_encoder(self.folder, self.fingerprint, "float32").state_dict())
+        """Loads the weights of an encoder that is tuned, and freezes those that its states do not depend on."""
+        if self.encoder is None:
+            return
+        self.encoder.load_state_dict(load_encoder(self.folder, self.fingerprint, "float32").state_dict())
+        if self._reads_last:
+            return
+        # A norm after the last layer, for example. Processes that share a training wait for each gradient.
+        tuned = [parameter for parameter in self.encoder.parameters() if parameter.requires_grad]
+        tokens_BL = torch.zeros(1, 2, dtype=torch.long)
+        with torch.random.fork_rng():  # of dropout
+            states_BLE = self._encoded(self.encoder, self.inputs(tokens_BL, tokens_BL == 0), tokens_BL == 0)
+        gradients = torch.autograd.grad(states_BLE.sum(), tuned, allow_unused=True)
+        for parameter, gradient in zip(tuned, gradients, strict=True):
+            parameter.requires_grad_(gradient is not None)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Returns the parameters of each tuned layer with its learning rate, the first embeddings as layer 0."""
-        parts = enumerate(self._tuned_parts())
-        return [{"params": parameters, "lr": self.lr * self.layer_decay**below} for below, parameters in parts]
+        parts = ([parameter for parameter in part if parameter.requires_grad] for part in self._tuned_parts())
+        return [{"params": part, "lr": self.lr * self.layer_decay**below} for below, part in enumerate(parts)]
 
     def _tuned_parts(self) -> list[list[nn.Parameter]]:
-        """Returns the parameters of each tuned layer, the last layer first, and then all others if all are tuned."""
+        """Returns the parameters of each tuned layer, that which is read first, and of the rest if all are tuned."""
         if self.encoder is None:
             return []
         lists = (m for m in self.encoder.modules() if isinstance(m, nn.ModuleList) and len(m) == self.layers)
-        layers = [list(layer.parameters()) for layer in next(lists, [])][::-1]
+        layers = [list(layer.parameters()) for layer in next(lists, [])]
+        top = self.layers if self.layer == "mix" else self.layer % (self.layers + 1)
+        tuned = layers[:top][::-1]
         if self.tuned_layers is not None:
-            return layers[: self.tuned_layers]
+            return tuned[: self.tuned_layers]
         inside = {parameter for parameters in layers for parameter in parameters}
-        return [*layers, [parameter for parameter in self.encoder.parameters() if parameter not in inside]]
+        return [*tuned, [parameter for parameter in self.encoder.parameters() if parameter not in inside]]
 
 
 def read_config(folder: Path) -> PretrainedConfig:

@@ -56,7 +56,7 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     settings = replace(settings, trainer=choose_precision(settings.trainer))
     trainer = settings.trainer
     world = trainer.get("num_nodes", 1) * devices.count_here({**trainer, "num_nodes": 1})
-    with Signals(), Progress() as progress, environment.explained_out_of_memory():
+    with Signals(), Progress() as progress, environment.explained_torch_errors():
         set_up(settings, progress)
         data = build_data(settings, progress)
         module = build_module(settings, data)

@@ -13,19 +13,16 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from lightning_fabric.utilities.warnings import PossibleUserWarning
-from torch import nn
 
 from sentattn.config.types import Node
 from sentattn.data.batching import Batch
-from sentattn.distributed.devices import MIXED, SINGLE, is_on_gpu
-from sentattn.errors import Fault, SettingError, TrainingError
+from sentattn.errors import Fault, TrainingError
 from sentattn.models.classifier import TextClassifier
 
 if TYPE_CHECKING:
@@ -131,63 +128,26 @@ def peak_memory_bytes() -> int:
 
 
 @contextmanager
-def explained_out_of_memory() -> Iterator[None]:
-    """Turns torch's error when memory runs out into an error that names the settings to change.
+def explained_torch_errors() -> Iterator[None]:
+    """Turns torch's errors when memory runs out, or a processor has no LSTM in bfloat16, into one that names a setting.
 
     Raises:
         TrainingError: Of kind `resources`.
     """
     try:
         yield
-    except RuntimeError as error:
+    except RuntimeError as error:  # torch has no class for main memory, and none for a missing operation
         on_gpu = isinstance(error, torch.OutOfMemoryError)
-        if not on_gpu and "DefaultCPUAllocator" not in str(error):  # torch has no class for main memory
+        if on_gpu or "DefaultCPUAllocator" in str(error):
+            key = "data.batch_size"
+            message = (
+                f"The memory of {'the GPU' if on_gpu else 'this machine'} is too small for a batch: lower "
+                "data.batch_size (and raise trainer.accumulate_grad_batches for the same step) or data.max_length, or "
+                "type trainer.precision=bf16-mixed."
+            )
+        elif "primitive descriptor for the LSTM" in str(error):
+            key = "trainer.precision"
+            message = "This processor has no LSTM in bfloat16: type trainer.precision=32-true."
+        else:
             raise
-        message = (
-            f"The memory of {'the GPU' if on_gpu else 'this machine'} is too small for a batch: lower data.batch_size "
-            "(and raise trainer.accumulate_grad_batches for the same step) or data.max_length, or type "
-            "trainer.precision=bf16-mixed."
-        )
-        raise TrainingError(Fault("data.batch_size", "resources", message)) from error
-
-
-def require_lstm(trainer: Node, device: torch.device, model: nn.Module) -> None:
-    """Refuses a precision in which a model's LSTM cannot be computed.
-
-    Raises:
-        SettingError: Of kind `resources`.
-    """
-    precision = trainer.get("precision")
-    if not _computes(device, precision, model):
-        message = (
-            f"trainer.precision={precision} does not work here: an LSTM in bfloat16 needs a processor with AVX512 and "
-            "its bfloat16, or a GPU. Type trainer.precision=32-true."
-        )
-        raise SettingError(Fault("trainer.precision", "resources", message))
-
-
-def evaluable(trainer: Node, model: nn.Module) -> Node:
-    """Returns `trainer` settings with which a model can be evaluated here: in float32 if bfloat16 does not work."""
-    device = torch.device("cuda" if is_on_gpu(trainer) else "cpu")
-    if _computes(device, trainer.get("precision"), model):
-        return trainer
-    print(f"This processor has no LSTM with the run's {trainer['precision']}: evaluated in float32.")
-    return {**trainer, "precision": SINGLE}
-
-
-def _computes(device: torch.device, precision: str | None, model: nn.Module) -> bool:
-    has_lstm = any(isinstance(module, nn.LSTM) for module in model.modules())
-    return device.type != "cpu" or not has_lstm or cpu_has_lstm(precision)
-
-
-@cache
-def cpu_has_lstm(precision: str | None) -> bool:
-    """Returns whether this processor computes an LSTM in a precision; oneDNN has none in bfloat16 for older ones."""
-    if precision != MIXED:
-        return True
-    try:
-        with torch.autocast("cpu", torch.bfloat16):
-            nn.LSTM(1, 1)(torch.zeros(1, 1, 1))
-    except RuntimeError:
-        return False
-    return True
+        raise TrainingError(Fault(key, "resources", message)) from error

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import LambdaCallback
+from torch import nn
 
 from sentattn import build
 from sentattn.config.compose import override
@@ -20,14 +21,14 @@ from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
 from sentattn.data.tokenizer import RULES
 from sentattn.distributed import ranks
+from sentattn.distributed.devices import MIXED, SINGLE, is_on_gpu
 from sentattn.errors import DataError, Fault, Pruned, RunError, UserError
 from sentattn.loggers import build_loggers
 from sentattn.metrics import MAJORITY, format_value, majority_share
 from sentattn.prediction.model import ENCODER, TEXT_SETTINGS, TOKENIZER, Classifier, LoadedRun
 from sentattn.run import MODEL, Run, summarize, writing
 from sentattn.training.environment import (
-    evaluable,
-    explained_out_of_memory,
+    explained_torch_errors,
     git_revision,
     latency_ms,
     peak_memory_bytes,
@@ -102,7 +103,11 @@ def evaluate_run(run: LoadedRun, settings: Node, split: str) -> tuple[Evaluation
     data = _read_data(run, settings, split)
     # Class weights are those of the rows that the model was trained on, not of those it is evaluated on.
     class_counts = run.classifier.config.get("class_counts") or data.class_counts
-    trainer = evaluable(settings["trainer"], run.classifier.model)
+    trainer = settings["trainer"]
+    has_lstm = any(isinstance(module, nn.LSTM) for module in run.classifier.model.modules())
+    if trainer.get("precision") == MIXED and has_lstm and not is_on_gpu(trainer):
+        print("Evaluated in float32: not every processor has an LSTM in bfloat16.")
+        trainer = {**trainer, "precision": SINGLE}
     lit = build_lit(settings, run.classifier.model, class_counts=class_counts, ordered=data.ordered)
     with Progress() as progress:
         return Evaluator(trainer, progress)(lit, data, split), data.split(split)
@@ -183,7 +188,7 @@ def recorded(run: Run, result: Tree, recorder: Recorder, *, resumed: bool) -> It
         more = {"resumed": resumed, "study": result["study"]}
         loggers = build_loggers(result["settings"], run.path, setting=result["setting"], **more)
     try:
-        with explained_out_of_memory():
+        with explained_torch_errors():
             yield loggers
     except Pruned:
         result |= result_of(recorder, {})

@@ -53,7 +53,6 @@ def set_up(settings: Settings, progress: Progress) -> tuple[Evaluator, dict[str,
     with torch.device("meta"):  # without memory
         outline = build.build_model(settings.model, num_embeddings=8, classes=2)
     require_positions(settings.data["max_length"], outline)
-    environment.require_lstm(settings.trainer, evaluator.device, outline)
     build_optimizer(settings, outline)
     return evaluator, build_callbacks(settings)
 

@@ -106,12 +106,13 @@ def test_the_result_has_the_devices_and_the_same_setting(both: list[Run]) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("frozen", [True, False])
-def test_two_processes_over_a_pretrained_encoder(frozen: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("frozen", "layer"), [(True, -1), (False, -1), (False, 1)])
+def test_two_processes_over_a_pretrained_encoder(frozen: bool, layer: int, tmp_path: Path) -> None:
     encoder = write_encoder(tmp_path / "encoder", dropout=0.0)
     settings = [
         *("model=pretrained", "model/attention=structured", f"model.embedding.name={encoder}"),
-        *(f"model.embedding.frozen={str(frozen).lower()}", "model.head.dropout=0", "data.max_length=40"),
+        *(f"model.embedding.frozen={str(frozen).lower()}", f"model.embedding.layer={layer}"),
+        *("model.head.dropout=0", "data.max_length=40"),
         *("optimizer=sgd", "optimizer.lr=0.1", "data.limit=101", "data.batch_size=20", "logger=none"),
         *("trainer.max_epochs=2", "trainer.accelerator=cpu"),
     ]

@@ -17,6 +17,7 @@ import pytest
 import torch
 import yaml
 from encoder_files import write_encoder
+from tiny import has_lstm_in_bfloat16
 from torch import Tensor, nn
 
 from sentattn.build import build_model, build_part
@@ -26,7 +27,6 @@ from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import TrainingTexts
-from sentattn.training.environment import cpu_has_lstm
 
 DIM, WORDS = 8, 30
 
@@ -253,7 +253,7 @@ def test_bad_constructor_values_are_refused_by_name(path: Path) -> None:
 
 
 def test_bfloat16_autocast_is_finite_and_keeps_the_rules(model: TextClassifier) -> None:
-    if any(isinstance(module, nn.LSTM) for module in model.modules()) and not cpu_has_lstm("bf16-mixed"):
+    if any(isinstance(module, nn.LSTM) for module in model.modules()) and not has_lstm_in_bfloat16():
         pytest.skip("this processor has no LSTM in bfloat16")
     mask_BL = ragged_mask(7, 3)
     with torch.autocast("cpu", torch.bfloat16):

@@ -144,6 +144,38 @@ def test_the_last_layers_alone(folder: Path) -> None:
     assert len(embedding.parameter_groups()) == 1
 
 
+@pytest.mark.parametrize("settings", [{"layer": 2}, {"layer": -2}, {"layer": 2, "tuned_layers": 1}])
+def test_layers_are_tuned_from_the_one_that_is_read(folder: Path, settings: dict[str, Any]) -> None:
+    embedding = make(folder, frozen=False, lr=1e-3, layer_decay=0.5, **settings)
+    assert embedding.encoder is not None
+    groups = embedding.parameter_groups()
+    first = {id(parameter) for parameter in groups[0]["params"]}
+    assert first == {id(parameter) for parameter in embedding.encoder.get_submodule("encoder.layer.1").parameters()}
+    assert [group["lr"] for group in groups] == ([1e-3] if "tuned_layers" in settings else [1e-3, 5e-4, 2.5e-4])
+    embedding(*batch(folder)).square().sum().backward()
+    for name, parameter in embedding.encoder.named_parameters():
+        assert (parameter.grad is not None) == parameter.requires_grad, name
+
+
+def test_the_first_embeddings_alone_are_tuned(folder: Path) -> None:
+    embedding = make(folder, frozen=False, lr=1e-3, layer=0)
+    assert embedding.encoder is not None
+    trained = {name for name, parameter in embedding.encoder.named_parameters() if parameter.requires_grad}
+    assert trained == {name for name, _ in embedding.encoder.named_parameters() if name.startswith("embeddings.")}
+    assert [group["lr"] for group in embedding.parameter_groups()] == [1e-3]
+    assert refused(folder, frozen=False, layer=0, tuned_layers=1) == ("model.embedding.tuned_layers", "range")
+
+
+def test_an_encoder_that_was_saved_in_bfloat16_is_tuned_in_float32(copied: Path) -> None:
+    change_config(copied, dtype="bfloat16")
+    save_file(
+        {name: weight.bfloat16() for name, weight in load_file(copied / "model.safetensors").items()},
+        copied / "model.safetensors",
+    )
+    embedding = make(copied, frozen=False)
+    assert {parameter.dtype for parameter in embedding.parameters()} == {torch.float32}
+
+
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_dropout_of_the_attention_of_a_tuned_encoder(folder: Path, share: float) -> None:
     embedding, texts = make(folder, frozen=False, attention_dropout=share), batch(folder)
@@ -279,6 +311,10 @@ def test_states_of_other_families(family: str, tmp_path: Path) -> None:
     assert len(layers) == (1 if family == "AlbertConfig" else 3)  # whose layers are one and the same
     if family == "AlbertConfig":
         assert refused(tmp_path, frozen=False, tuned_layers=1) == ("model.embedding.tuned_layers", "range")
+    lower = make(tmp_path, frozen=False, layer=1, norm=False)
+    lower(*batch(tmp_path)).square().sum().backward()
+    for name, parameter in lower.named_parameters():
+        assert (parameter.grad is not None) == parameter.requires_grad, name
 
 
 def test_a_vocabulary_larger_than_the_embedding_is_refused(copied: Path) -> None:
@@ -292,7 +328,15 @@ def test_damaged_files_are_refused(copied: Path, name: str) -> None:
     assert refused(copied) == (NAME, "unreadable")
 
 
-@pytest.mark.parametrize("settings", [{"layer": 4}, {"layer": -5}, {"frozen": False, "tuned_layers": 4}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"layer": 4},
+        {"layer": -5},
+        {"frozen": False, "tuned_layers": 4},
+        {"frozen": False, "layer": 1, "tuned_layers": 2},
+    ],
+)
 def test_layers_that_are_not_there(folder: Path, settings: dict[str, Any]) -> None:
     key, kind = refused(folder, **settings)
     assert key in ("model.embedding.layer", "model.embedding.tuned_layers")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from refusals import refused
-from tiny import tiny
+from tiny import has_lstm_in_bfloat16, tiny
 
 from sentattn import build, fit
 from sentattn.config.compose import compose
@@ -70,8 +70,8 @@ def test_precision(
         seen.append(classified.logits_BC.dtype)
         return classified, loss
 
-    if not environment.cpu_has_lstm(precision):
-        pytest.skip(f"this processor has no LSTM with {precision}")
+    if precision == "bf16-mixed" and not has_lstm_in_bfloat16():
+        pytest.skip("this processor has no LSTM in bfloat16")
     monkeypatch.setattr(LitClassifier, "compute_loss", noting)
     run = fit(tiny(f"trainer.precision={precision}", f"output_dir={tmp_path}"))
     assert set(seen) == {dtype}
@@ -236,12 +236,12 @@ def raises(error: Exception) -> None:
     [lambda: torch.empty(1 << 56, dtype=torch.uint8), lambda: raises(torch.OutOfMemoryError("CUDA out of memory."))],
 )
 def test_out_of_memory_names_the_batch_size(allocate: Callable[[], object]) -> None:
-    explained = environment.explained_out_of_memory()(allocate)
+    explained = environment.explained_torch_errors()(allocate)
     assert refused(explained) == [("data.batch_size", "resources")]
 
 
 def test_another_runtime_error_is_raised_unchanged() -> None:
     error = RuntimeError("mat1 and mat2 shapes cannot be multiplied")
-    with pytest.raises(RuntimeError) as caught, environment.explained_out_of_memory():
+    with pytest.raises(RuntimeError) as caught, environment.explained_torch_errors():
         raise error
     assert caught.value is error

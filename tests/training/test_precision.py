@@ -22,7 +22,6 @@ from sentattn.distributed import devices
 from sentattn.distributed.devices import gpu_has_bfloat16, resolve_precision
 from sentattn.evaluate import main as evaluate
 from sentattn.run import Run, load, yaml_text
-from sentattn.training import environment
 from sentattn.training.resume import find_finished, identity
 
 WITHOUT_LSTM = "model=mean"
@@ -159,49 +158,23 @@ def test_autocast_is_off_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert set(seen) == {False}
 
 
-@pytest.fixture
-def without_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A processor whose oneDNN has no LSTM in bfloat16."""
-    monkeypatch.setattr(environment, "cpu_has_lstm", lambda precision: precision != "bf16-mixed")
+def refuse(*_: object) -> None:
+    raise RuntimeError("could not create a primitive descriptor for the LSTM forward propagation primitive")
 
 
-@pytest.mark.usefixtures("without_bfloat16")
 @pytest.mark.parametrize("more", [[], ["check=true"]])
-def test_an_lstm_in_bfloat16_is_refused_without_support(
+def test_an_lstm_in_bfloat16_is_refused_where_torch_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
-    monkeypatch.setattr("sentattn.build.build_data", lambda settings: pytest.fail("the data was read"))
+    monkeypatch.setattr("torch.nn.LSTM.forward", refuse)
     command = tiny("trainer.precision=bf16-mixed", f"output_dir={tmp_path / 'outputs'}", *more)
     assert kinds(command, inspect.unwrap(train.main)) == [("trainer.precision", "resources")]
-    assert not list(tmp_path.glob("outputs/*"))
 
 
-@pytest.mark.usefixtures("without_bfloat16")
-def test_a_model_without_an_lstm_trains_in_bfloat16(tmp_path: Path) -> None:
-    assert fit(words(tmp_path, "trainer.precision=bf16-mixed")).result["status"] == "finished"
-
-
-@pytest.mark.usefixtures("without_bfloat16")
-def test_a_run_in_bfloat16_is_evaluated_in_float32_without_support(
-    tiny_run: Run, run_copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_in_bfloat16_is_evaluated_on_a_cpu_in_float32(tiny_run: Run, run_copy: Path, tmp_path: Path) -> None:
     settings = tiny_run.settings
     mixed = {**settings, "trainer": {**settings["trainer"], "precision": "bf16-mixed"}}
     (run_copy / "config.yaml").write_text(yaml_text(mixed))
     assert evaluate([str(run_copy), f"output={tmp_path / 'metrics.json'}"]) == 0
-    assert "float32" in capsys.readouterr().out
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics["test/loss"] == pytest.approx(tiny_run.metrics["test/loss"], rel=1e-6)
-
-
-def test_support_of_lstms_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    environment.cpu_has_lstm.cache_clear()
-
-    def refuse(*_: Any) -> Any:
-        raise RuntimeError("could not create a primitive descriptor for the LSTM forward propagation primitive")
-
-    monkeypatch.setattr("torch.nn.LSTM.forward", refuse)
-    assert not environment.cpu_has_lstm("bf16-mixed")
-    assert environment.cpu_has_lstm("bf16-true")
-    assert environment.cpu_has_lstm("32-true")
-    environment.cpu_has_lstm.cache_clear()

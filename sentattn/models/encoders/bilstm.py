@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from sentattn.config.types import Count, Fraction, checked
 from sentattn.models.encoders.base import Encoder
-from sentattn.models.encoders.lstm import dropouts, one_layer
+from sentattn.models.encoders.lstm import dropouts, leaves_autocast, one_layer
 
 
 class BiLSTM(Encoder):
@@ -53,6 +53,10 @@ class BiLSTM(Encoder):
 
     def forward(self, states_BLE: Tensor, mask_BL: Tensor, lengths_B: Tensor | None = None) -> Tensor:
         """Returns states_BLD: the forward half, then the backward half."""
+        if leaves_autocast(states_BLE.device.type):
+            with torch.autocast(states_BLE.device.type, enabled=False):
+                exact_BLD: Tensor = self(states_BLE.float(), mask_BL, lengths_B)
+            return exact_BLD
         if lengths_B is not None and states_BLE.is_cuda and not torch.compiler.is_compiling():
             return self.packed(states_BLE, lengths_B.numpy())
         order_BL = reversal(mask_BL)

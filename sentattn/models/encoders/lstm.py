@@ -40,11 +40,24 @@ class LSTM(Encoder):
 
     def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states_BLD."""
+        if leaves_autocast(states_BLE.device.type):
+            with torch.autocast(states_BLE.device.type, enabled=False):
+                exact_BLD: Tensor = self(states_BLE.float(), mask_BL)
+            return exact_BLD
         states = states_BLE
         for layer, dropout in zip(self.layers, self.dropouts, strict=True):
             ahead, _ = layer(states)
             states = dropout(ahead)
         return states
+
+
+def leaves_autocast(device: str) -> bool:
+    """Returns whether LSTMs have to leave autocast on a type of device, to be computed in float32.
+
+    On an NVIDIA GPU torch calls cuDNN's LSTM in float16 whatever the type of autocast (ATen, AutocastRNN.cpp), and with
+    bfloat16 nothing scales the loss: small gradients would be rounded to 0.
+    """
+    return device == "cuda" and torch.is_autocast_enabled(device)
 
 
 def dropouts(layers: int, dropout: float, output_dropout: float | None) -> nn.ModuleList:

@@ -19,7 +19,7 @@ from sentattn.config.request import OVERRIDES, read_request
 from sentattn.config.schema import BOUNDS, SEEDS
 from sentattn.console import plural
 from sentattn.errors import RunError
-from sentattn.run import CONFIRMED, Run, replacing, write_atomically
+from sentattn.run import CONFIRMED, Run, replacing, write_atomically, yaml_text
 from sentattn.run import TRIALS as TABLE
 from sentattn.sweep.study.records import TRIALS, Record
 
@@ -133,7 +133,7 @@ def write_best(plan: Plan, folder: Path, front: Sequence[Record]) -> None:
         if any(word.startswith("from=") for word in settings):
             # A list of arguments cannot name another base, so the settings are written in full.
             text += "".join(f"# {line}\n" for line in _yaml(origin).splitlines())
-            text += _yaml(read_request([*options, *settings]).settings)
+            text += yaml_text(read_request([*options, *settings]).settings)
         else:
             text += _yaml({**origin, OVERRIDES: settings})
         write_atomically(file, text)

@@ -84,7 +84,7 @@ def test_packing_is_used_on_nvidia_gpus_only(monkeypatch: pytest.MonkeyPatch) ->
     states, mask_BL = torch.randn(2, 4, 3), torch.ones(2, 4, dtype=torch.bool)
     encoder(states, mask_BL, torch.tensor([4, 4]))
     assert calls == []
-    on_gpu = SimpleNamespace(is_cuda=True)
+    on_gpu = SimpleNamespace(is_cuda=True, device=SimpleNamespace(type="cuda"))
     assert encoder.forward(cast("Tensor", on_gpu), mask_BL, torch.tensor([4, 4])) is cast("Tensor", on_gpu)
     assert calls == [2]
 

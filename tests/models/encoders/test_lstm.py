@@ -8,8 +8,9 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from sentattn.models.encoders import bilstm, lstm
 from sentattn.models.encoders.bilstm import BiLSTM
-from sentattn.models.encoders.lstm import LSTM
+from sentattn.models.encoders.lstm import LSTM, leaves_autocast
 
 LENGTHS = torch.tensor([9, 1, 4, 7])
 MASK_BL = torch.arange(9)[None] < LENGTHS[:, None]
@@ -89,3 +90,29 @@ def test_dropout_of_the_last_layer(
     # Between layers: with it two passes differ, without it and without the last one's they do not.
     same = torch.equal(module(states, mask_BL), module(states, mask_BL))
     assert same is (not dropout and not expected)
+
+
+@pytest.mark.parametrize("encoder", [LSTM, BiLSTM])
+def test_it_is_computed_in_float32_where_it_leaves_autocast(
+    encoder: type[LSTM | BiLSTM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (lstm, bilstm):  # as on an NVIDIA GPU, which no test has
+        monkeypatch.setattr(module, "leaves_autocast", torch.is_autocast_enabled)
+    torch.manual_seed(0)
+    model, states = encoder(dim=5, hidden=6, layers=2), torch.randn(4, 9, 5).bfloat16()
+    expected = model(states.float(), MASK_BL)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model(states, MASK_BL)
+    assert found.dtype is torch.float32
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("device", "enabled", "expected"), [("cuda", True, True), ("cuda", False, False), ("cpu", True, False)]
+)
+def test_it_leaves_autocast_on_nvidia_gpus(device: str, *, enabled: bool, expected: bool) -> None:
+    torch.set_autocast_enabled(device, enabled)
+    try:
+        assert leaves_autocast(device) == expected
+    finally:
+        torch.set_autocast_enabled(device, False)
