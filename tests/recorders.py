@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from pytorch_lightning import Trainer
 
+from sentattn.config.schema import Objective
 from sentattn.console import Progress
 from sentattn.run import Run
 from sentattn.training.recorder import Recorder
@@ -16,8 +17,8 @@ from sentattn.training.signals import Signals
 
 def make_recorder(folder: Path, *, metric: str = "val/x", mode: str = "max", minutes: float | None = None) -> Recorder:
     """A recorder of a run in a folder."""
-    watched: dict[str, Any] = {"metric": metric, "mode": mode, "identity": {}, "signals": Signals()}
-    return Recorder(Run(folder), minutes, **watched, progress=Progress(shown=False))
+    objective = Objective(cast("Any", metric), cast("Any", mode))
+    return Recorder(Run(folder), minutes, objective, identity={}, signals=Signals(), progress=Progress(shown=False))
 
 
 def make_trainer(batches: int) -> Trainer:

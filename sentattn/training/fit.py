@@ -79,23 +79,14 @@ def fit(
             stack.enter_context(runs.lock(run.path))
         result = initial_result(settings, module, identity, study)
         print(f"{result['model']}: {result['parameters']['total']:,} parameters. Run: {run.path}")
-        recorder = Recorder(
-            run,
-            settings.checkpoint_minutes,
-            metric=settings.objective.metric,
-            mode=settings.objective.mode,
-            identity=identity,
-            signals=signals,
-            progress=progress,
-        )
+        minutes, objective = settings.checkpoint_minutes, settings.objective
+        recorder = Recorder(run, minutes, objective, identity=identity, signals=signals, progress=progress)
         with explained_errors(own, run), recorded(run, result, recorder, resumed=resume is not None) as loggers:
-            others = with_standard_callbacks(
-                [*own.values(), *callbacks],
-                loggers,
-                log_every=settings.trainer.get("log_every_n_steps"),
-                ema_decay=settings.ema_decay,
+            log_every, ema_decay = settings.trainer.get("log_every_n_steps"), settings.ema_decay
+            callbacks = with_standard_callbacks(
+                [*own.values(), *callbacks], loggers, log_every=log_every, ema_decay=ema_decay
             )
-            trainer = build_trainer(settings.trainer, callbacks=[*others, recorder], loggers=loggers)
+            trainer = build_trainer(settings.trainer, callbacks=[*callbacks, recorder], loggers=loggers)
             start = run.last_checkpoint if resume else None
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
             if ranks.is_rank_zero():

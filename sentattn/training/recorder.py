@@ -13,6 +13,7 @@ import torch
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Checkpoint
 
+from sentattn.config.schema import Objective
 from sentattn.console import Progress
 from sentattn.data.batching import Batch, BatchLoader
 from sentattn.distributed import ranks
@@ -46,8 +47,7 @@ class Recorder(Checkpoint):
     Args:
         run: The run directory.
         minutes: The setting `checkpoint_minutes`.
-        metric: The objective.
-        mode: Which way it is better, `max` or `min`.
+        objective: The metric by which epochs are compared, and which way it is better.
         identity: Hashes that must be the same when the training is resumed.
         signals: Where signals are stored until a step has ended.
         progress: Shows the progress inside an epoch.
@@ -64,19 +64,18 @@ class Recorder(Checkpoint):
         self,
         run: Run,
         minutes: float | None,
+        objective: Objective,
         *,
-        metric: str,
-        mode: str,
         identity: Identity,
         signals: Signals,
         progress: Progress,
     ) -> None:
-        self.run, self.minutes, self.metric, self.identity = run, minutes, metric, dict(identity)
+        self.run, self.minutes, self.metric, self.identity = run, minutes, objective.metric, dict(identity)
         self.signals, self.progress = signals, progress
         self.rows: list[Row] = []
         self.best: Row = {}
         self.train_seconds = 0.0
-        self._sign = 1.0 if mode == "max" else -1.0
+        self._sign = 1.0 if objective.mode == "max" else -1.0
         self._tokens = self._own_tokens = 0
         self._since = self._started = time.perf_counter()
         self._written = time.monotonic()
