@@ -117,7 +117,6 @@ def test_a_typed_default_is_the_same_setting(line: str) -> None:
         ("model.attention.hidden=8", "model=relation_plain"),
         ("model.attention.hops=2", "model/attention=query model.attention.query_from=first"),
         ("model.attention.hidden=8", "model/attention=statistics model.attention.weights=uniform"),
-        ("model.embedding.ngram_min_count=2", "model/embedding=ngrams model.embedding.ngram_table=hashed"),
         ("model.embedding.lr=1e-3", "model=pretrained model.embedding.name=encoder"),
         ("model.embedding.word_dropout=0.2", "model=pretrained model.embedding.name=encoder"),
         ("model.embedding.init_std=0.2", "data.vectors=train"),
