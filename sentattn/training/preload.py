@@ -4,7 +4,7 @@ import gc
 
 import numpy as np
 import pyarrow.compute
-import pyarrow.parquet  # noqa: F401  # each training writes a table at its end
+import pyarrow.parquet  # each training writes a table at its end
 import torch
 
 from sentattn.config.request import read_request
