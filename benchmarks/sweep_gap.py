@@ -46,7 +46,7 @@ def train(task: TrialTask, threads: int, devices: int) -> None:
             (task.folder / FIRST).write_text(str(time.monotonic()))  # a clock that all processes share
 
     before = _read()
-    trial.ReportEpochs.on_train_batch_start = note  # type: ignore[method-assign]  # in this process alone
+    trial.ReportEpochs.on_train_batch_start = note  # type: ignore[method-assign, assignment]  # in this process alone
     trial.run_trial(task, threads, devices)
     (task.folder / BYTES).write_text(str(_read() - before))
 
