@@ -3,8 +3,8 @@
 usage: python -m sentattn.compare outputs/imdb plan=docs/plans/answer.yaml format=csv output=answer.csv
        python docs/answer.py answer-tests.csv
 
-Reads the tests of the plan, whose pairs are two an encoder, and writes docs/answer.png. Neither control is a learned map of
-each token before the mean, so the chart does not say why attention gains.
+Reads the tests of the plan, whose pairs are two an encoder, and writes docs/answer.png. Neither control is a learned
+map of each token before the mean, so the chart does not say why attention gains.
 """
 
 from __future__ import annotations
