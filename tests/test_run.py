@@ -27,7 +27,7 @@ import sentattn
 from sentattn.config.request import read_request
 from sentattn.prediction.model import LoadedRun, load
 from sentattn.rendering import save, terminal
-from sentattn.run import Run, summarize, write_atomically, yaml_text
+from sentattn.run import Run, replacing, summarize, write_atomically, yaml_text
 from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
 from sentattn.training.resume import advice, open_interrupted
@@ -301,6 +301,15 @@ def test_a_training_from_a_trial_is_tested_again(tiny_run: LoadedRun, tmp_path: 
     assert read_request([f"from={trial / name}"]).settings["test"] is True
     assert read_request([f"from={trial / name}", "test=false"]).settings["test"] is False
     assert read_request([f"from={untested / name}"]).settings["test"] is False
+
+
+def test_writers_of_one_file_do_not_disturb_one_another(tmp_path: Path) -> None:
+    """As in two containers, whose processes have the same number."""
+    with replacing(tmp_path / "a") as first, replacing(tmp_path / "a") as second:
+        first.write_text("first")
+        second.write_text("second")
+    assert (tmp_path / "a").read_text() == "first"
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize("writes", ["result", "best", "checkpoint"])

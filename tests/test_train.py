@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import hydra
 import pytest
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from tiny import tiny
 
 from sentattn.compare import __main__ as compare
-from sentattn.train import main, predict_command
+from sentattn.train import fit, main, predict_command
 
 
 @pytest.mark.parametrize("folder", ["outputs/demo/structured", "outputs/demo/a-variant-with-a-long-name", "o"])
@@ -33,3 +39,25 @@ def test_a_run_ends_with_the_commands_that_compare_and_predict(
     assert out.index("best epoch 1") < out.index("sentattn.compare") < out.index("sentattn.predict")
     assert compare.main(shlex.split(command)) == 0
     assert "split val" in capsys.readouterr().out
+
+
+def test_several_threads_train(tmp_path: Path) -> None:
+    words = tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1", "test=false")
+    with ThreadPoolExecutor(2) as threads:
+        runs = list(threads.map(lambda seed: fit([*words, f"seed={seed}"]), (1, 2)))
+    assert [run.result["seed"] for run in runs] == [1, 2]
+
+
+def test_an_application_of_hydras_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = []
+    (tmp_path / "app.yaml").write_text("number: 0\n")
+
+    @hydra.main(version_base=None, config_path=str(tmp_path), config_name="app")
+    def application(config: Any) -> None:
+        run = fit(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1", "test=false", f"seed={config.number}"))
+        names.append((run.result["seed"], HydraConfig.get().job.name, GlobalHydra.instance().is_initialized()))
+
+    none = [f"hydra/{logging}=none" for logging in ("job_logging", "hydra_logging")]
+    monkeypatch.setattr(sys, "argv", ["app.py", "number=7", f"hydra.run.dir={tmp_path}", *none])
+    application()
+    assert names == [(7, "test_train", True)]

@@ -221,11 +221,15 @@ KEPT_BY_TRAINED_MODEL = frozenset(
 )
 """Settings of the data that a trained model keeps, or needs no more: testing it on other data cannot change them."""
 
+HASHED_BY_CONTENT = (
+    *("data.vectors", "data.dataset", "data.config", "data.revision"),
+    *("model.embedding.name", "model.embedding.revision"),
+)
+"""Settings that name files whose content is hashed, or said by the fingerprint of the data."""
+
 WITHOUT_EFFECT_ON_RESULT = frozenset(
     {"seed", "output_dir", "checkpoint_minutes", "threads", "compile", "logger", "tags", "group", "test"}
-    | {f"data.{key}" for key in ("path", "dataset", "config", "revision", "vectors", "mirror", "cache_dir")}
-    | {"data.num_workers"}
-    | {f"model.embedding.{key}" for key in ("name", "revision", "cache")}
+    | {*HASHED_BY_CONTENT, "data.path", "data.mirror", "data.cache_dir", "data.num_workers", "model.embedding.cache"}
     | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
     | {f"trainer.{key}" for key in ("profiler", "detect_anomaly", "inference_mode", "limit_predict_batches")}
     | {f"trainer.{key}" for key in ("num_sanity_val_steps", "log_every_n_steps")}

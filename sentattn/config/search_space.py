@@ -43,6 +43,8 @@ LOG, ZERO = "log", "zero"
 FUNCTIONS = ("choice", "range", "interval", "tag", "glob", "sort", "shuffle", "int", "float", "str", "bool")
 EXAMPLES = "range(1,31), interval(0,1), tag(log,interval(1e-3,1)) and choice(a,b)"
 CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
+NAMES = ("model.embedding.name", "model.embedding.revision", "data.tokenizer", "data.dataset")
+"""Settings that hold names, in which there are no commas."""
 WORD = re.compile(r"[A-Za-z_][\w.-]*")
 OTHER_THAN_TEXT = {"true", "false", "null", "nan", "inf"}
 """Words that Hydra's grammar reads as something else, in any mixture of small and capital letters."""
@@ -152,10 +154,11 @@ def deciding(
 
 
 def is_range(key: str, text: str) -> bool:
-    """Whether a text stands for several values, valid or not; texts and paths are always one value."""
+    """Whether a text stands for several values, valid or not; of texts and paths only `NAMES` have several."""
     call = CALL.match(text)
     if key in RAW:
-        return key in ("data.vectors", "init_from") and call is not None and call[1] in FUNCTIONS
+        is_call = call is not None and call[1] in FUNCTIONS
+        return (is_call and key in (*NAMES, "data.vectors", "init_from")) or ("," in text and key in NAMES)
     if call is not None and suggestion(call[1].lower(), FUNCTIONS):
         return True
     try:

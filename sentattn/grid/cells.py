@@ -17,7 +17,7 @@ from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import Choices
 from sentattn.config.request import Request, read_request
-from sentattn.config.schema import COMMAND_KEYS, INIT_FROM, WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.schema import COMMAND_KEYS, HASHED_BY_CONTENT, INIT_FROM, WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.search_space import Value, deciding, is_range, override, read_dimension
 from sentattn.config.types import Node, Tree
 from sentattn.data.readers import hub, tables
@@ -34,7 +34,7 @@ REFUSED_IN_GRID = {
     "--cfg job": ONE_TRAINING,
     "resume": "the same command with -m resumes what was interrupted; resume=DIR continues one run, without -m",
 }
-ONE_VALUE_IN_GRID = WITHOUT_EFFECT_ON_RESULT - {"seed", "data.vectors"}
+ONE_VALUE_IN_GRID = WITHOUT_EFFECT_ON_RESULT - {"seed", *HASHED_BY_CONTENT}
 
 
 @dataclass(frozen=True)

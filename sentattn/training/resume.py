@@ -16,6 +16,7 @@ from sentattn import run
 from sentattn.config.compose import ENCODER, TOKENIZER
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.hashing import setting_hash
+from sentattn.config.schema import HASHED_BY_CONTENT
 from sentattn.config.targets import check_targets
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
@@ -23,7 +24,7 @@ from sentattn.data.hub import content_hash, find_folder
 from sentattn.distributed.devices import resolve_precision
 from sentattn.errors import Fault, RunError, SettingError, UserError
 
-SAME = ("seed", "test", "data.vectors", ENCODER)
+SAME = ("seed", "test", *HASHED_BY_CONTENT)
 """Keys outside the hash of a setting in which duplicate runs are equal too."""
 Identity: TypeAlias = tuple[object, ...]
 

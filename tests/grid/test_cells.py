@@ -53,6 +53,15 @@ def test_lists_and_choices_by_pattern() -> None:
     assert names("model=glob(lstm*)") == [f"model={name}, seed=0" for name in ("lstm", "lstm_max", "lstm_mean")]
 
 
+def test_encoders_and_data_sets_are_compared() -> None:
+    cells, _ = read_cells(["model=pretrained", "model.embedding.name=a/one,b/two", "data.tokenizer=a/one,b/two"][:2])
+    assert [cell.settings["data"]["tokenizer"] for cell in cells] == ["a/one", "b/two"]
+    cells, _ = read_cells(["model.embedding.name=choice(one,two)", "model=pretrained"])
+    assert [cell.settings["model"]["embedding"]["name"] for cell in cells] == ["one", "two"]
+    cells, _ = read_cells(["data=hub", "data.dataset=a/news,b/news"])
+    assert [cell.settings["data"]["dataset"] for cell in cells] == ["a/news", "b/news"]
+
+
 def test_equal_cells_are_one() -> None:
     assert names("seed=0,1", "seeds=2") == ["seed=0", "seed=1", "seed=2"]
     assert names("optimizer.lr=1,1.0") == ["lr=1, seed=0"]

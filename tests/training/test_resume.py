@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -15,7 +18,7 @@ from sentattn.config.schema import Settings
 from sentattn.errors import Fault
 from sentattn.run import Run, yaml_text
 from sentattn.training.fit import fit as train
-from sentattn.training.resume import find_finished, find_interrupted
+from sentattn.training.resume import find_finished, find_interrupted, find_running
 
 
 @pytest.fixture
@@ -82,6 +85,28 @@ def test_a_running_run_is_not_resumed(settings: dict[str, Any]) -> None:
     with run.lock(newer):
         assert find_interrupted(settings) == older
     assert find_interrupted(settings) == newer
+
+
+def test_a_run_that_cannot_be_written_is_neither_resumed_nor_being_trained(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older, newer = make_run(settings), make_run(settings, "20260102-000000-aaaa")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != newer)
+    (newer / run.LOCK).mkdir()  # which nobody can lock
+    assert find_interrupted(settings) == older
+    assert find_running(settings) is None
+
+
+def test_a_look_at_a_lock_does_not_keep_a_training_from_it(settings: dict[str, Any]) -> None:
+    path = make_run(settings)
+    (path / run.LOCK).touch()
+    with (path / run.LOCK).open() as look:
+        fcntl.flock(look, fcntl.LOCK_SH)
+        assert not run.is_locked(path)
+        Timer(0.05, look.close).start()
+        with run.lock(path):
+            assert run.is_locked(path)
+    assert not run.is_locked(path)
 
 
 def test_find_interrupted_does_not_lock(settings: dict[str, Any]) -> None:

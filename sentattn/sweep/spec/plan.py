@@ -85,7 +85,16 @@ NOT_SEARCHED: dict[str, str] = {
     **dict.fromkeys(("trainer", "trainer.accelerator"), SLOT),
     **dict.fromkeys(("logger", "tags", "checkpoint_minutes"), "it has no effect on the result"),
     **dict.fromkeys(
-        ("data", "experiment", "from", "data.limit", "data.val_size", "data.split_seed", "data.drop_duplicates"),
+        (
+            "data",
+            "experiment",
+            "from",
+            "data.dataset",
+            "data.limit",
+            "data.val_size",
+            "data.split_seed",
+            "data.drop_duplicates",
+        ),
         "trials on different data cannot be compared; start a study for each",
     ),
 }
