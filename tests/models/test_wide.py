@@ -360,9 +360,3 @@ def test_the_attention_learns_from_its_own_loss_only() -> None:
     assert gradients["wide"] == {"wide.weights_FC"}
     assert "wide.scores.weight" in gradients["attention"]
     assert "wide.weights_FC" not in gradients["attention"]
-
-
-@pytest.mark.parametrize("attend", ["true", "uniform"])
-def test_attend_without_words_is_refused(attend: str) -> None:
-    refusal = [("model.wide.attend", "no_effect")]
-    assert refused(lambda: built("model=wide", f"model.wide.attend={attend}")) == refusal
