@@ -54,7 +54,7 @@ def test_converged_to_the_minimum_of_the_penalized_loss() -> None:
     random = np.random.default_rng(0)
     states, labels = 5 + 3 * random.normal(size=(200, 6)), random.integers(3, size=200)
     parameters, start = REFERENCES["probe"].start(states, labels, 3)
-    probabilities = start(0.01, 0)(states)
+    probabilities = start(0.01)(states)
     scaled = (states - states.mean(axis=0)) / states.std(axis=0)
     residuals = np.eye(3)[labels] - probabilities
     # At the minimum of the sum of the losses + |w|^2 / (2 C) the gradient is 0: w = C X^T residuals, for each class.
@@ -70,7 +70,7 @@ def test_converged_to_the_minimum_of_the_penalized_loss() -> None:
 
 def test_a_component_that_never_varies() -> None:
     states, labels = np.stack([np.ones(20), np.arange(20.0)], axis=1), np.arange(20) > 9
-    probabilities = REFERENCES["probe"].start(states, labels.astype(int), 2)[1](10.0, 0)(states)
+    probabilities = REFERENCES["probe"].start(states, labels.astype(int), 2)[1](10.0)(states)
     assert (probabilities.argmax(axis=1) == labels).all()
 
 

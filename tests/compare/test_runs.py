@@ -261,5 +261,5 @@ def test_word_vectors_are_not_trained_for_texts_alone(
 
 def test_callbacks_that_change_the_result_are_in_the_name() -> None:
     words: list[list[str]] = [[], ["callbacks=lr_monitor"], ["callbacks=[early_stopping,lr_monitor]"]]
-    assert names(list(map(compose, words[::2]))) == ["structured", "structured; callbacks=[early_stopping]"]
+    assert names(list(map(compose, words[::2]))) == ["structured", "structured; callbacks.early_stopping.patience=2"]
     assert names(list(map(compose, words[:2]))) == ["structured", "structured"]

@@ -58,8 +58,6 @@ def test_encoders_and_data_sets_are_compared() -> None:
     assert [cell.settings["data"]["tokenizer"] for cell in cells] == ["a/one", "b/two"]
     cells, _ = read_cells(["model.embedding.name=choice(one,two)", "model=pretrained"])
     assert [cell.settings["model"]["embedding"]["name"] for cell in cells] == ["one", "two"]
-    cells, _ = read_cells(["data=hub", "data.dataset=a/news,b/news"])
-    assert [cell.settings["data"]["dataset"] for cell in cells] == ["a/news", "b/news"]
 
 
 def test_equal_cells_are_one() -> None:

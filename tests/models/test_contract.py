@@ -60,8 +60,8 @@ def make_attention(path: Path) -> Attention:
 
 
 def make_model(path: Path) -> TextClassifier:
-    torch.manual_seed(0)
     required = [f"model.embedding.name={encoder_folder()}"] if path.stem == "pretrained" else []
+    torch.manual_seed(0)
     node = compose([f"model={path.stem}", *required])["model"]
     return counted(build_model(node, num_embeddings=WORDS, classes=3)).double().eval()
 

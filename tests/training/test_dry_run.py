@@ -42,7 +42,7 @@ def test_data_parts_steps_and_disk_are_printed(printed: str) -> None:
     assert "demo: 200 train, 200 val, 200 test rows" in printed
     for part in ("embedding", "encoder", "attention", "pooling", "head"):
         assert re.search(rf"model\.{part} .*\[20, ", printed), "with the shapes of a batch of 20"
-    assert re.search(r"^Steps of 10 an epoch: ([\d.]+ s for 20 x \d+ tokens(, |; )){3}[\d.]+ MB", printed, re.M)
+    assert re.search(r"^Steps of 10 an epoch: ([\d.]+ s for 20 x \d+ tokens(, |; )){3}[\d.]+ [MG]B", printed, re.M)
     assert re.search(r"^Disk: [\d.]+ kB .*; [\d.]+ [GT]B free", printed, re.M)
 
 

@@ -22,7 +22,6 @@ RESULT_KEYS = {
     "majority",
     "rows",
     "settings",
-    "format",
     "status",
     "setting",
     "study",

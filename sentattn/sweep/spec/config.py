@@ -6,6 +6,7 @@ All keys of a file may be typed, by the same names; what is typed extends or rep
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -309,8 +310,8 @@ def _choices_fault(space: Mapping[str, Dimension], trials: int) -> list[Fault]:
     count = points(space, trials) if all(dimension.is_categorical for dimension in space.values()) else None
     if count in (None, trials):
         return []
-    grid = " ".join(f"{key}={','.join(map(types.as_typed, dimension.ends()))}" for key, dimension in space.items())
-    message = f"there are {count} combinations, and python -m sentattn.train -m {grid} trains each of them once"
+    grid = [f"{key}={','.join(map(types.as_typed, dimension.ends()))}" for key, dimension in space.items()]
+    message = f"there are {count} combinations, and python -m sentattn.train -m {shlex.join(grid)} trains each of them once"
     return [Fault("trials", "range", f"trials={trials}: {message}; type that, or trials={count}.")]
 
 

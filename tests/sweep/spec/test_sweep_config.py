@@ -134,10 +134,6 @@ def test_a_fixed_value_takes_its_conditions_along() -> None:
                 "loss.penalty": ("choice(0.1)", "{model/attention: structured}"),
             },
         ),
-        (
-            ["loss.class_weights=choice(none,balanced)", "loss.class_weight_power=interval(0,1)"],
-            {"loss.class_weight_power": ("interval(0,1)", "{loss.class_weights: balanced}")},
-        ),
     ],
 )
 def test_a_missing_condition_is_refused_with_the_line_to_write(

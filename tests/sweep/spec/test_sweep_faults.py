@@ -19,7 +19,6 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         "model.attention.hops=range(0,31)": ("model.attention.hops", "range"),
         "loss.penalty=tag(log,interval(0,1))": ("loss.penalty", "range"),
         "model/pooling=choice(flatten,men)": ("model/pooling", "unknown"),
-        "loss.class_weight_power=interval(0,1)": ("loss.class_weight_power", "no_effect"),
         "trails=3": ("trails", "unknown"),
         "sampler=tpee": ("sampler", "unknown"),
         "data.clip=range(1,5)": ("data.clip", "range"),
