@@ -7,8 +7,9 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -19,7 +20,7 @@ from sentattn.config.schema import SEEDS
 from sentattn.config.search_space import Dimension, Value, is_one_of
 from sentattn.config.types import as_typed
 from sentattn.console import plural
-from sentattn.errors import SettingError, UserError
+from sentattn.errors import SettingError, UserError, first_line
 from sentattn.sweep.report import artifacts
 from sentattn.sweep.spec.components import quiet
 from sentattn.sweep.spec.plan import Objective, metric_of
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from sentattn.sweep.spec.plan import Plan
 
 D = TypeVar("D")
-P = ParamSpec("P")
 T = TypeVar("T")
 PED_ANOVA, FANOVA = "PED-ANOVA", "fANOVA"
 MIN_TRIALS = 4
@@ -62,25 +62,21 @@ class Findings:
         self.front = front(records, plan.modes)
         self.failures: dict[str, str] = {}
         self.importances = [
-            self.attempt("Importance", {}, importances, records, plan, index) for index in range(len(plan.objectives))
+            self.attempt("Importance", partial(importances, records, plan, index), {})
+            for index in range(len(plan.objectives))
         ]
         self.confirmed = artifacts.find_confirmed(folder, self.front[0].number) if self.front else None
         self.cautions: list[str] = []
         for check in CHECKS:
-            self.attempt("Be careful", None, lambda check: self.cautions.extend(check(self)), check)
+            self.cautions += self.attempt("Be careful", partial(list, check(self)), [])
 
-    def attempt(self, name: str, default: D, make: Callable[P, T], *arguments: P.args, **others: P.kwargs) -> T | D:
+    def attempt(self, name: str, make: Callable[[], T], default: D) -> T | D:
         """Returns the result of `make`; an error of any kind is recorded, and the default returned."""
         try:
-            return make(*arguments, **others)
+            return make()
         except Exception as error:  # no part of a report may end a sweep
-            self.failures[name] = reason(error)
+            self.failures[name] = first_line(error)
             return default
-
-
-def reason(error: Exception) -> str:
-    """Returns the message of an error in one line, or its name."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def as_study(

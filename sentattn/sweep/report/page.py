@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from typing import TypeAlias
@@ -16,10 +17,11 @@ from optuna.visualization import plot_intermediate_values, plot_optimization_his
 
 from sentattn.config.search_space import Dimension
 from sentattn.config.types import as_typed
+from sentattn.errors import first_line
 from sentattn.jobs.progress import format_objective, short_names
 from sentattn.rendering.html import draw, layout, plotly_script, render, safe
 from sentattn.run import REPORT, write_atomically
-from sentattn.sweep.report.analysis import Findings, as_study, reason
+from sentattn.sweep.report.analysis import Findings, as_study
 from sentattn.sweep.report.artifacts import BEST, train_arguments, train_command, trial_table, write_table
 from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.study.records import Record
@@ -136,7 +138,7 @@ def write_report(plan: Plan, folder: Path, records: Sequence[Record]) -> list[st
         findings = Findings(plan, folder, records)
         text = page(findings)
     except Exception as error:  # no page keeps a sweep from its end
-        return [f"{folder / REPORT} is not up to date: {reason(error)}."]
+        return [f"{folder / REPORT} is not up to date: {first_line(error)}."]
     write_atomically(folder / REPORT, text)
     return [f"{folder / REPORT}: {name} is missing: {message}." for name, message in findings.failures.items()]
 
@@ -169,7 +171,7 @@ def page(findings: Findings) -> str:
         states=Counter(record.state for record in findings.records),
         command=train_command(findings.folder / BEST, plan.overrides),
         arguments=" ".join(train_arguments(plan, findings.front[0].values)) if findings.front else "",
-        charts={heading: findings.attempt(heading, [], drawn, heading) for heading in figures},
+        charts={heading: findings.attempt(heading, partial(drawn, heading), []) for heading in figures},
         heading=[names.get(name, name) for name in table],
         rows=[*zip(*table.values(), strict=True)],
         as_text=as_text,

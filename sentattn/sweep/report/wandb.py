@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.config.request import read_request
+from sentattn.errors import first_line
 from sentattn.loggers.wandb.upload import wandb_settings
 from sentattn.run import REPORT
-from sentattn.sweep.report.analysis import Findings, reason
+from sentattn.sweep.report.analysis import Findings
 from sentattn.sweep.report.artifacts import trial_table
 from sentattn.sweep.study.records import Record
 
@@ -31,7 +32,7 @@ def log_study(plan: Plan, folder: Path, records: Sequence[Record]) -> None:
         if before < max(record.ended.timestamp() for record in records if record.ended):
             _log(Findings(plan, folder, records), resumed=before > 0)
     except Exception as error:  # the study has ended, and its files are written
-        print(f"W&B: the study was not logged: {reason(error)}.")
+        print(f"W&B: the study was not logged: {first_line(error)}.")
 
 
 def _log(findings: Findings, *, resumed: bool) -> None:

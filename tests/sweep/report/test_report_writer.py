@@ -197,7 +197,7 @@ def test_a_full_disk_is_printed_once_while_the_study_runs_and_is_an_error_at_its
 @pytest.mark.parametrize("figure", ["history", "pareto", "importances", "slices", "curves"])
 def test_a_figure_that_fails_costs_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure: str) -> None:
     def fail(*_: object) -> None:
-        raise ValueError("nothing to\ndraw")
+        raise ValueError("nothing to draw")
 
     monkeypatch.setattr(Charts, figure, fail)
     study = FakeStudy(tmp_path).add(*(number / 20 for number in range(12)))
