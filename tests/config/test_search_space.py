@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from plans import plan
 
+from sentattn.config import search_space as space
 from sentattn.config.groups import Choices
 from sentattn.config.search_space import Dimension, Value, override, read_dimension, suggest
 from sentattn.errors import SettingError
-from sentattn.config import search_space as space
 
 CHOICES = Choices.of()
 

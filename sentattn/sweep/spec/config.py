@@ -311,7 +311,9 @@ def _choices_fault(space: Mapping[str, Dimension], trials: int) -> list[Fault]:
     if count in (None, trials):
         return []
     grid = [f"{key}={','.join(map(types.as_typed, dimension.ends()))}" for key, dimension in space.items()]
-    message = f"there are {count} combinations, and python -m sentattn.train -m {shlex.join(grid)} trains each of them once"
+    message = (
+        f"there are {count} combinations, and python -m sentattn.train -m {shlex.join(grid)} trains each of them once"
+    )
     return [Fault("trials", "range", f"trials={trials}: {message}; type that, or trials={count}.")]
 
 
