@@ -82,10 +82,8 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
     legal = [*choices.groups(), *TOP, *COMMAND_KEYS]
     bare = key.partition("@")[0].lstrip("+~-")
     if bare != key or key.replace("/", ".").partition(".")[0] == "hydra":
-        near = suggestion(bare, legal) if bare in legal else ""
-        near = (
-            near or suggestion(f"--{bare}", [option for option in OPTIONS if option != word]) or suggestion(bare, legal)
-        )
+        of_options = suggestion(f"--{bare}", [option for option in OPTIONS if option != word])
+        near = suggestion(bare, legal) if bare in legal or not of_options else of_options
         rule = f"a setting is written key=value with no sign before it, and the options are {', '.join(OPTIONS)}"
         raise SettingError(Fault(bare, "unknown", f"{word} is not supported: {rule}.{near}"))
     if not equals:
