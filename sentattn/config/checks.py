@@ -259,10 +259,12 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
 def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Refuses a penalty where the attention has no weights to learn."""
     node, penalty = c.value("model.attention"), c.value(PENALTY)
+    if not isinstance(node, Mapping):
+        return
     is_even = node.get("score") == "none" or node.get("weights") == "uniform"
     learns = known(node).constants.get("learns", True) and not is_even
     if isinstance(penalty, int | float) and penalty > 0 and not learns:
-        attention = f"{ATTENTION}={c.chosen.get(ATTENTION, node[TARGET])}"
+        attention = f"{ATTENTION}={c.chosen.get(ATTENTION, node.get(TARGET))}"
         message = f"{PENALTY}={penalty} has no effect: {attention} has no weights to learn; leave it at 0."
         yield (PENALTY,), "no_effect", message
 
