@@ -27,9 +27,9 @@ from sentattn.config.request import read_request
 from sentattn.config.search_space import first_point
 from sentattn.grid.grid import prepare_data
 from sentattn.jobs import scheduler
+from sentattn.jobs.job import RunningJob
 from sentattn.jobs.pool import LocalPool
 from sentattn.jobs.progress import JobProgress
-from sentattn.jobs.scheduler import RunningJob
 from sentattn.jobs.slots import Slot
 from sentattn.sweep.search import run_trial
 from sentattn.sweep.spec.config import read_plan

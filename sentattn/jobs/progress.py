@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sentattn.config.types import as_typed
-from sentattn.jobs.scheduler import JobSource, RunningJob
+from sentattn.jobs.job import JobSource, RunningJob
 from sentattn.run import METRICS, Run
 
 REFRESH = 0.5
