@@ -34,10 +34,14 @@ def _has_other(path: str, *values: object) -> Condition:
     return lambda settings: get_path(settings, path) not in (None, *values)
 
 
+def _in_attention(condition: Condition) -> Condition:
+    """Returns a condition that holds for attentions of this package alone: one of your own means what it likes."""
+    return lambda settings: not is_own(get_path(settings, f"model.attention.{TARGET}")) and condition(settings)
+
+
 def _has_no_hidden_layer(settings: Node) -> bool:
     attention = get_path(settings, "model.attention") or {}
-    has_none = attention.get("score") in ("linear", "none") or attention.get("weights") == "uniform"
-    return has_none and not is_own(attention.get(TARGET))
+    return attention.get("score") in ("linear", "none") or attention.get("weights") == "uniform"
 
 
 def _reads_nothing(settings: Node) -> bool:
@@ -57,8 +61,8 @@ NO_EFFECT: dict[str, Condition] = {
     **dict.fromkeys(OF_TUNING, _has("model.embedding.frozen", True)),
     "model.embedding.dtype": _has("model.embedding.frozen", False),
     "model.embedding.cache": _has("model.embedding.frozen", False),
-    "model.attention.hops": _has("model.attention.query_from", "first"),
-    "model.attention.hidden": _has_no_hidden_layer,
+    "model.attention.hops": _in_attention(_has("model.attention.query_from", "first")),
+    "model.attention.hidden": _in_attention(_has_no_hidden_layer),
     "data.num_buckets": _has("data.batching", "sorted", "random"),
     "data.bucket_ratio": _has("data.batching", "sorted", "random"),
     "data.train_seed": _has("data.train_size", None),

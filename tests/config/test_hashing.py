@@ -201,3 +201,12 @@ def test_hashing_imports_no_class_of_ones_own(tmp_path: Path, monkeypatch: pytes
     settings["model"]["attention"] = {"_target_": "unhashed.Mine", "hops": 2}
     assert setting_hash(settings) != setting_hash(compose([]))
     assert "unhashed" not in sys.modules
+
+
+def test_hops_of_a_class_of_ones_own_count_whatever_its_other_settings_are() -> None:
+    hashes = set()
+    for hops in (2, 3):
+        settings = compose([])
+        settings["model"]["attention"] = {"_target_": "mine.Mine", "query_from": "first", "hops": hops}
+        hashes.add(setting_hash(settings))
+    assert len(hashes) == 2
