@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sentattn.compare.insight import CURVES as FAITHFULNESS
-from sentattn.compare.insight import RANKINGS, Insight, rounded
 from sentattn.compare.report.summaries import (
     Curve,
     accuracy_on,
@@ -24,8 +21,6 @@ from sentattn.compare.report.summaries import (
 from sentattn.compare.runs import Setting
 from sentattn.config.types import Json
 from sentattn.console import Table, format_count
-from sentattn.insight.diagnostics import KINDS, SHARES
-from sentattn.insight.diagnostics import percent as percent_of_tokens
 from sentattn.metrics import Floats, Ints
 from sentattn.rendering.html import BLUE, GREY, ORANGE, empty_figure, safe
 
@@ -345,36 +340,3 @@ def reliability_chart(settings: Sequence[Setting]) -> list[Chart]:
     diagonal = {"color": GREY, "width": 1.5, "dash": "dot"}
     figure.add_scatter(x=[lowest, 1], y=[lowest, 1], mode="lines", line=diagonal, hoverinfo="skip")
     return [Chart("", figure, Table(["settings", "probability", "accuracy"], rows))]
-
-
-def faithfulness_charts(insights: Sequence[Insight], settings: Sequence[Setting]) -> list[Chart]:
-    """Comprehensiveness and sufficiency by the share of the tokens, deleted ones, less those of random tokens.
-
-    A line for each attention that ranks tokens; the table has the other rankings too.
-    """
-    ranks = {setting.key: rank for rank, setting in enumerate(settings)}
-    charts = []
-    shares = {share: percent_of_tokens(share) for share in SHARES}
-    curves = {column.name: column for column in FAITHFULNESS.columns}
-    for kind in KINDS:
-        figure = empty_figure(320, top=12, xaxis_title="share of the tokens", yaxis_title=kind, showlegend=False)
-        rows = []
-        for insight, ranking in product(insights, RANKINGS):
-            names = [f"{kind}_deleted_{ranking}_{share}" for share in shares.values()]
-            estimates = [curves[name].estimate(insight) for name in names]
-            values = [estimate.value for estimate in estimates]
-            if np.isnan(values).all():
-                continue
-            rows.append([insight.name, ranking.replace("_", " "), *(rounded(estimate, 3) for estimate in estimates)])
-            if ranking == "attention" and (rank := ranks[insight.setting.key]) < MAX_DRAWN:
-                halves = np.nan_to_num([estimate.half_width() for estimate in estimates])
-                bars = {"array": halves.tolist(), "thickness": 1.5, "width": 3}
-                texts = [""] * (len(shares) - 1) + [str(rank + 1)]  # its rank, at the end of its line
-                look: Json = {"mode": "lines+markers+text", "text": texts, "textposition": "middle right"}
-                look |= {"cliponaxis": False, "error_y": bars}
-                add_marks(figure, rank, insight.name, "%{x:.0%}: %{y:.3f}", x=list(shares), y=values, **look)
-        if rows:
-            figure.update_xaxes(tickformat=".0%", tickvals=list(shares)[1:])
-            heading = ["settings", "ranking", *(f"{share}%" for share in shares.values())]
-            charts.append(Chart(kind, figure, Table(heading, rows)))
-    return charts

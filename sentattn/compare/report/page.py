@@ -162,23 +162,12 @@ def _metrics(setting: Setting) -> Section:
 
 
 def _insight(comparison: Comparison) -> list[Section]:
-    """Returns the sections about attentions: the conclusion above their tables, and curves."""
-    if not (tables := insight.tables(comparison.insights)):
+    """Returns the section about attentions, if they were diagnosed: the conclusion above their table."""
+    if not (found := comparison.insights):
         return []
-    sections = [Section("Does the attention mean anything?", note=insight.conclusion(comparison.insights))]
-    for (title, *names), rows, note in tables:
-        table = Table(["settings", *names], rows, note)
-        sections.append(Section(title[0].upper() + title[1:], tables=[table], note=INSIGHT_NOTE))
-    curves = charts.faithfulness_charts(comparison.insights, comparison.leaderboard)
-    return sections + _with_charts(Section("By share of the tokens", curves, note=CURVE_NOTE))
+    return [Section("Does the attention mean anything?", (), [insight.table(found)], insight.conclusion(found))]
 
 
-INSIGHT_NOTE = f"Means over rows and seeds, {insight.INTERVALS}."
-CURVE_NOTE = (
-    "By how much more the probability of the predicted class falls with the first tokens of the attention's ranking "
-    "deleted (comprehensiveness), or with these tokens only (sufficiency), than with as many random tokens. The "
-    "numbers have the other rankings too."
-)
 COST_NOTE = "Filled points are on the Pareto front: no other setting is as cheap and as good."
 LABEL_NOTE = "Settings that differ in data.train_size alone; where data.train_seed differs, intervals are over draws."
 SLICE_NOTE = (
