@@ -14,7 +14,6 @@ import wandb
 from wandb_server import UNREACHABLE, Mood, serving
 
 from sentattn import sync
-from sentattn.compare import insight
 from sentattn.errors import RunError
 from sentattn.insight.diagnostics import Diagnostics
 from sentattn.loggers import LoggedRun, wandb_logger
@@ -202,9 +201,7 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
 
 def measure(directory: Path, **figures: float) -> None:
     """Leaves behind what `compare ... insight=true` does."""
-    needed = [name for block in insight.BLOCKS for name in block.needs]
-    values = dict.fromkeys(needed, np.nan) | figures
-    Diagnostics({name: np.full(3, value) for name, value in values.items()}, [np.ones(2)] * 3).save(
+    Diagnostics({name: np.full(3, value) for name, value in figures.items()}, [np.ones(2)] * 3).save(
         directory / "insight-test-3.parquet"
     )
 
@@ -212,17 +209,17 @@ def measure(directory: Path, **figures: float) -> None:
 def test_insight_is_added_to_the_summary_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving() as server:
         run = log_a_run(tmp_path / "run", host=server.address)
-        measure(run, evenness=0.5)
+        measure(run, tokens=0.5)
         assert sync.main([str(run)]) == 0
         uploaded = server.runs["run"]
-        assert uploaded.summary == {"insight/test/rows": 3, "insight/test/evenness": 0.5}
+        assert uploaded.summary == {"insight/test/rows": 3, "insight/test/tokens": 0.5}
         uploaded.summary["own"] = 1
         asked = server.asked
         assert sync.main([str(run)]) == 0
         assert server.asked == asked
-        measure(run, evenness=0.75)
+        measure(run, tokens=0.75)
         assert sync.main([str(run)]) == 0
-        assert uploaded.summary == {"own": 1, "insight/test/rows": 3, "insight/test/evenness": 0.75}
+        assert uploaded.summary == {"own": 1, "insight/test/rows": 3, "insight/test/tokens": 0.75}
         assert [row["epoch"] for row in uploaded.history] == [1]
     assert capsys.readouterr().out.count("insight added to its summary") == 2
 
@@ -231,10 +228,10 @@ def test_insight_that_is_rejected_is_reported(tmp_path: Path, capsys: pytest.Cap
     with serving() as server:
         run = log_a_run(tmp_path / "run", host=server.address)
         assert sync.main([str(run)]) == 0
-        measure(run, evenness=0.5)
+        measure(run, tokens=0.5)
         server.mood = "wrong key"
         assert sync.main([str(run)]) == 2
         server.mood = "good"
         assert sync.main([str(run)]) == 0
-        assert server.runs["run"].summary["insight/test/evenness"] == 0.5
+        assert server.runs["run"].summary["insight/test/tokens"] == 0.5
     assert f"insight of {run}" in capsys.readouterr().err

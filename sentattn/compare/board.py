@@ -106,7 +106,7 @@ def insight_lines(comparison: Comparison, style: Format = "table") -> list[str]:
         return []
     from sentattn.compare.insight import lines
 
-    return lines(comparison.insights, style, rows=len(comparison.rows.labels_N))
+    return lines(comparison, style)
 
 
 def _html(comparison: Comparison) -> str:
