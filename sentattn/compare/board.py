@@ -20,6 +20,7 @@ from sentattn.run import replacing, writing
 
 if TYPE_CHECKING:
     import pandas as pd
+    from wandb_workspaces.workspaces import Workspace
 
 
 class Leaderboard:
@@ -83,6 +84,22 @@ class Leaderboard:
         with writing(path, "figure"), replacing(path) as temporary:
             temporary.write_bytes(to_bytes(partial(draw, self.comparisons[0]), path.suffix.lower()[1:], DPI))
         return path
+
+    def workspace(self, *, entity: str, project: str) -> Workspace:
+        """Returns the workspace on W&B of the runs that were logged to it; its `save()` saves it there.
+
+        Args:
+            entity: W&B user or team.
+            project: W&B project of the runs.
+
+        Raises:
+            UserError: If `wandb-workspaces` is not installed, or the runs have different rows.
+        """
+        require_packages("workspace", "leaderboard(...).workspace", ["wandb_workspaces"], "sentattn[dashboard]")
+        from sentattn.compare.dashboard import comparison_pages
+
+        require_same_rows("project", project, self.comparisons)
+        return comparison_pages(self.comparisons[0], entity=entity, project=project)[0]
 
     def text(self, tables: Sequence[str]) -> str:
         """Returns tables, one for each comparison, with the results of the tests."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from operator import sub
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from sentattn.insight.metrics import is_ranking
 from sentattn.insight.weights import Over
 from sentattn.metrics import Floats, Ints
 from sentattn.prediction.model import LoadedRun
-from sentattn.run import SPLITS
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -412,26 +410,6 @@ def conclusion(insights: Sequence[Insight]) -> str:
         clauses.append(f"{' and '.join(even)} {verb} even weights, which rank no token")
     start = "When the tokens that an attention ranks first are deleted, the probability of the predicted class "
     return f"{start if groups else ''}{'; '.join(clauses)}."
-
-
-def stored_metrics(folder: Path) -> dict[str, float]:
-    """Returns the stored diagnostics of a run, of the largest sample of each split, such as `insight/val/evenness`.
-
-    Those of an attention over n-grams are called `insight/val/ngrams/evenness`.
-    """
-    metrics: dict[str, float] = {}
-    for split in SPLITS:
-        for over, file in FILES.items():
-            kept = filter(None, map(Diagnostics.load, folder.glob(file.format(split=split, rows="*"))))
-            if largest := max(kept, key=lambda diagnostics: len(diagnostics.weights), default=None):
-                prefix = f"insight/{split}/{'ngrams/' if over == 'ngrams' else ''}"
-                metrics[f"{prefix}rows"] = len(largest.weights)
-                for block in BLOCKS:
-                    for column in block.columns:
-                        if column.needs:
-                            value = column.compute(*largest.means(column.needs, block.needs))
-                            metrics[f"{prefix}{column.name}"] = float(value)
-    return {name: value for name, value in metrics.items() if not np.isnan(value)}
 
 
 def _texts(texts: Sequence[str], style: Format) -> list[str]:

@@ -85,8 +85,8 @@ def test_an_invalid_key_is_not_printed(
 def require_pending(directory: Path, shown: str, seconds: int) -> None:
     [line] = complaints(shown)
     assert f" {seconds} s" in line
-    assert f"python -m sentattn.sync {directory}" in line
-    assert list(directory.glob("wandb/run-*/unsent"))
+    [folder] = directory.glob("wandb/run-*")
+    assert f"wandb sync --include-online {folder}" in line
 
 
 @pytest.mark.parametrize("mood", ["silent", "dead"])
