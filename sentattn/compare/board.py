@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.compare.comparison import Comparison, require_same_rows
-from sentattn.compare.leaderboard import board_lines, cells, heading, message_lines, values, verdict_rows
+from sentattn.compare.leaderboard import board_lines, board_rows, cells, heading, message_lines, verdict_rows
 from sentattn.console import Format
 from sentattn.errors import require_packages
 from sentattn.rendering import PAGES, PICTURES, require_format
@@ -45,9 +44,8 @@ class Leaderboard:
 
         frames = []
         for comparison in self.comparisons:
-            header, *rows, _ = values(comparison)  # the last is the share of the largest class
-            frame = pd.DataFrame([[math.nan if cell == "" else cell for cell in row] for row in rows], columns=header)
-            frames.append(frame.assign(data=comparison.data, rows=len(comparison.rows.labels_N)))
+            *rows, _ = board_rows(comparison)  # the last is the share of the largest class
+            frames.append(pd.DataFrame(rows).assign(data=comparison.data, rows=len(comparison.rows.labels_N)))
         return pd.concat(frames, ignore_index=True)
 
     @property

@@ -12,9 +12,11 @@ import pytest
 from scipy.sparse import csr_matrix
 from tiny import tiny
 
-from sentattn import evaluate, fit
+from sentattn import evaluate
+from sentattn import fit as train
 from sentattn.compare.comparison import read_comparisons
-from sentattn.compare.references import REFERENCES, add_references, log_count_ratio, require_references
+from sentattn.compare.pipelines import LogCountRatio
+from sentattn.compare.references import SETTINGS, add_references, fit, require_references
 from sentattn.errors import RunError, SettingError
 from sentattn.run import Run
 
@@ -24,8 +26,8 @@ LINEAR = ("tfidf", "nbsvm")
 def test_log_count_ratios_by_hand() -> None:
     counts = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1.0]])
     p, q = np.array([3, 2, 2]) / 7, np.array([1, 2, 2]) / 5  # counts of both classes, smoothed by 1
-    ratio = log_count_ratio(csr_matrix(counts), np.array([True, True, False]))
-    np.testing.assert_allclose(ratio, np.log(p / q), rtol=1e-12)
+    scaled = LogCountRatio().fit_transform(csr_matrix(counts), np.array([1, 1, 0]))
+    np.testing.assert_allclose(scaled.toarray(), counts * np.log(p / q), rtol=1e-12)
 
 
 def texts_of(labels: np.ndarray, random: np.random.Generator) -> list[str]:
@@ -40,9 +42,25 @@ def test_probabilities_of_classes(name: str, classes: int) -> None:
     random = np.random.default_rng(0)
     labels = random.integers(classes, size=200)
     texts = texts_of(labels, random)
-    probabilities = REFERENCES[name].start(texts, labels, classes)[1](1.0)(texts)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
-    assert (probabilities.argmax(axis=1) == labels).mean() > 0.9
+    inputs, truth = dict.fromkeys(("train", "val", "test"), texts), dict.fromkeys(("train", "val", "test"), labels)
+    _, probabilities, _ = fit({"name": name}, inputs, truth, classes)
+    for values in probabilities.values():
+        np.testing.assert_allclose(values.sum(axis=1), 1, rtol=1e-12)
+        assert (values.argmax(axis=1) == labels).mean() > 0.9
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_a_class_without_a_training_row_has_probability_0(name: str) -> None:
+    random = np.random.default_rng(0)
+    labels = random.integers(2, size=100) * 2
+    inputs = dict.fromkeys(("train", "val", "test"), texts_of(labels, random))
+    _, probabilities, _ = fit({"name": name}, inputs, dict.fromkeys(inputs, labels), 3)
+    assert (probabilities["test"][:, 1] == 0).all()
+    np.testing.assert_allclose(probabilities["test"].sum(axis=1), 1, rtol=1e-12)
+
+
+def test_its_words_are_those_of_its_settings() -> None:
+    assert {name: node["ngrams"] for name, node in SETTINGS.items()} == {"tfidf": 2, "nbsvm": 3}
 
 
 def test_a_package_that_is_missing_is_named(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +146,7 @@ def test_the_best_epoch_of_a_training_has_the_metrics_of_its_result(tiny_run: Ru
 
 
 def test_a_reference(tmp_path: Path) -> None:
-    fit(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1"))
+    train(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1"))
     [comparison], _ = read_comparisons([tmp_path], split="test")
     settings = add_references(["nbsvm"], comparison, tmp_path).settings
     [reference] = [one for one in settings if one.runs[0].result["model"] == "nbsvm"]
