@@ -6,6 +6,7 @@ state, C classes.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 import unicodedata
@@ -69,10 +70,11 @@ class Source(NamedTuple):
     clipping: Sequence[str] = ()
     parameters: int = 0
 
-    def is_of(self, run: EvaluatedRun) -> bool:
-        """Returns whether a run is this reference, fitted on the same training rows."""
-        is_same = self.model.items() <= run.settings["model"].items() and run.fingerprint == self.run.fingerprint
-        return is_same and _values(run, self.clipping) == _values(self.run, self.clipping)
+    @property
+    def key(self) -> str:
+        """Hash of what the fitted reference depends on: its settings, the rows, and how long texts are clipped."""
+        parts = [self.model, self.run.fingerprint, _values(self.run, self.clipping)]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _values(run: EvaluatedRun, keys: Sequence[str]) -> list[object]:
@@ -100,8 +102,8 @@ def _is_pretrained(run: EvaluatedRun) -> bool:
 def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -> Comparison:
     """Adds references to a comparison, and fits those that have no run yet on its training rows.
 
-    Each has the strength that is best on the validation rows, and is stored as a run under `folder`. A comparison
-    without a pretrained encoder has no probe.
+    Each has the strength that is best on the validation rows, and is stored as a run `folder`/DATA/NAME/KEY. A
+    comparison without a pretrained encoder has no probe.
 
     Raises:
         UserError: If texts or the encoder of a probe are missing or have changed.
@@ -109,39 +111,43 @@ def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -
     runs = {run.path.resolve(): run for run in comparison.runs}
     for source in _sources(names, comparison):
         name = source.model["name"]
-        stored = _read([folder / comparison.data / name], comparison)
-        known = [run for run in (*comparison.runs, *stored) if source.is_of(run)]
-        if not known:
-            path = _fit(source, comparison, folder)
+        path = folder / comparison.data / name / source.key
+        if not (known := _read(path, comparison)):
+            _fit(source, comparison, path)
             print(f"{name}: {path}")
-            known = _read([path], comparison)
+            known = _read(path, comparison)
         runs |= {run.path.resolve(): run for run in known}
     return replace(comparison, runs=list(runs.values()))
 
 
-def _read(paths: Sequence[Path], comparison: Comparison) -> list[EvaluatedRun]:
-    """Returns the references that were evaluated on the rows of a comparison; damaged ones are left out."""
+def _read(path: Path, comparison: Comparison) -> list[EvaluatedRun]:
+    """Returns a reference that was evaluated on the rows of a comparison; none if it is missing or damaged."""
     with suppress(UserError):
-        runs, _ = read_runs(paths, split=comparison.split)
+        runs, _ = read_runs([path], split=comparison.split)
         return [run for run in runs if run.rows.key == comparison.rows.key]
     return []
 
 
-def _fit(source: Source, comparison: Comparison, folder: Path) -> Path:
+def _fit(source: Source, comparison: Comparison, path: Path) -> None:
     """Fits a reference; writes predictions and metrics as the directory of a finished run."""
+    from sentattn.compare import pipelines
+
     name = source.model["name"]
-    data, inputs = source.read()
+    make = partial(getattr(pipelines, name), **SETTINGS.get(name, {}))
+    strengths = PROBE_STRENGTHS if name == PROBE else STRENGTHS
+    data, by_states = source.read()
+    inputs = by_states[source.model.get("states")]
     started = time.perf_counter()
     labels = {split: data.split(split).labels for split in SPLITS}
-    best, probabilities, parameters = fit(source.model, inputs[source.model.get("states")], labels, len(data.labels))
+    best, probabilities, parameters = fit(make, strengths, inputs, labels, classes=len(data.labels))
     seconds = time.perf_counter() - started
     of_data = dict(source.run.settings["data"])
     tokenizer = data.tokenizer.fingerprint if name == PROBE else None
     if tokenizer is None and data.rules not in RULES:
         of_data["tokenizer"] = "words"
     predictions = {split: (data.split(split), values.astype(np.float32)) for split, values in probabilities.items()}
-    settings = {"model": {**source.model, "c": best}, "data": of_data, "seed": 0, "output_dir": str(folder)}
-    run = create(settings)
+    settings = {"model": {**source.model, "c": best}, "data": of_data, "seed": 0, "output_dir": str(path.parents[2])}
+    run = create(settings, path)
     run.write_predictions(predictions)
     metrics = {
         f"{split}/{metric}": value
@@ -164,28 +170,27 @@ def _fit(source: Source, comparison: Comparison, folder: Path) -> Path:
         "data_fingerprint": source.run.fingerprint,
     }
     run.write_result(result)
-    return run.path
 
 
 def fit(
-    model: Tree, inputs: Mapping[str, Any], labels: Mapping[str, Ints], classes: int
+    make: Callable[[float], Any],
+    strengths: Sequence[float],
+    inputs: Mapping[str, Any],
+    labels: Mapping[str, Ints],
+    *,
+    classes: int,
 ) -> tuple[float, dict[str, Floats], int]:
-    """Fits the pipeline of a reference with each strength; the features are computed once.
+    """Fits a pipeline with each strength; the features are computed once.
 
     Returns the strength C that is best on the validation rows, the probabilities of validation and test, (N, C), and
     the number of parameters.
     """
-    from sentattn.compare import pipelines
-
-    def make(c: float) -> Any:
-        return getattr(pipelines, model["name"])(c, **SETTINGS.get(model["name"], {}))
 
     def predict(fitted: Any, split: str) -> Floats:
         probabilities_NC = np.zeros((len(labels[split]), classes))  # a class may have no training row
         probabilities_NC[:, fitted.classes_] = fitted.predict_proba(features[split])
         return probabilities_NC
 
-    strengths = PROBE_STRENGTHS if model["name"] == PROBE else STRENGTHS
     extract = make(strengths[0])[:-1]
     features = {"train": extract.fit_transform(inputs["train"])}
     features |= {split: extract.transform(inputs[split]) for split in ("val", "test")}

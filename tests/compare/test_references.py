@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tiny import tiny
 
 from sentattn import evaluate
 from sentattn import fit as train
+from sentattn.compare import pipelines
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.pipelines import LogCountRatio
 from sentattn.compare.references import SETTINGS, add_references, fit, require_references
@@ -36,6 +39,10 @@ def texts_of(labels: np.ndarray, random: np.random.Generator) -> list[str]:
     return [" ".join(f"w{number}" for number in numbers) for numbers in words]
 
 
+def pipeline(name: str) -> Any:
+    return partial(getattr(pipelines, name), **SETTINGS[name])
+
+
 @pytest.mark.parametrize("name", LINEAR)
 @pytest.mark.parametrize("classes", [2, 4])
 def test_probabilities_of_classes(name: str, classes: int) -> None:
@@ -43,7 +50,7 @@ def test_probabilities_of_classes(name: str, classes: int) -> None:
     labels = random.integers(classes, size=200)
     texts = texts_of(labels, random)
     inputs, truth = dict.fromkeys(("train", "val", "test"), texts), dict.fromkeys(("train", "val", "test"), labels)
-    _, probabilities, _ = fit({"name": name}, inputs, truth, classes)
+    _, probabilities, _ = fit(pipeline(name), (1.0,), inputs, truth, classes=classes)
     for values in probabilities.values():
         np.testing.assert_allclose(values.sum(axis=1), 1, rtol=1e-12)
         assert (values.argmax(axis=1) == labels).mean() > 0.9
@@ -54,13 +61,9 @@ def test_a_class_without_a_training_row_has_probability_0(name: str) -> None:
     random = np.random.default_rng(0)
     labels = random.integers(2, size=100) * 2
     inputs = dict.fromkeys(("train", "val", "test"), texts_of(labels, random))
-    _, probabilities, _ = fit({"name": name}, inputs, dict.fromkeys(inputs, labels), 3)
+    _, probabilities, _ = fit(pipeline(name), (1.0,), inputs, dict.fromkeys(inputs, labels), classes=3)
     assert (probabilities["test"][:, 1] == 0).all()
     np.testing.assert_allclose(probabilities["test"].sum(axis=1), 1, rtol=1e-12)
-
-
-def test_its_words_are_those_of_its_settings() -> None:
-    assert {name: node["ngrams"] for name, node in SETTINGS.items()} == {"tfidf": 2, "nbsvm": 3}
 
 
 def test_a_package_that_is_missing_is_named(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,13 +100,22 @@ def test_references_change_nothing_else(tiny_run: Run, tmp_path: Path) -> None:
     assert all("quadratic_kappa" in setting.metrics for setting in found.settings)
 
 
-def test_a_reference_of_other_training_rows_is_not_taken_for_one_of_these(tiny_run: Run, tmp_path: Path) -> None:
+def test_a_reference_of_other_training_rows_is_another_one(tmp_path: Path) -> None:
+    for size in (60, 80):
+        train([*tiny(f"output_dir={tmp_path / str(size)}", "trainer.max_epochs=1"), f"data.train_size={size}"])
+        [comparison], _ = read_comparisons([tmp_path / str(size)], split="test")
+        add_references(["tfidf"], comparison, tmp_path / "references")
+        assert len(list(tmp_path.glob("references/demo/tfidf/*"))) == (1 if size == 60 else 2)
+
+
+def test_a_damaged_reference_is_fitted_again(tiny_run: Run, tmp_path: Path) -> None:
     [comparison], _ = read_comparisons([tiny_run.path], split="test")
     add_references(["tfidf"], comparison, tmp_path)
     [stored] = tmp_path.glob("demo/tfidf/*")
-    Run(stored).write_result({**Run(stored).result, "data_fingerprint": "0" * 16})
-    add_references(["tfidf"], comparison, tmp_path)
-    assert len(list(tmp_path.glob("demo/tfidf/*"))) == 2
+    (stored / "predictions.parquet").write_bytes(b"nonsense")
+    found = add_references(["tfidf"], comparison, tmp_path)
+    assert [path.resolve() for path in tmp_path.glob("demo/tfidf/*")] == [stored.resolve()]
+    assert len(found.settings) == 2
 
 
 def test_other_texts_are_refused(tiny_run: Run, tmp_path: Path) -> None:
