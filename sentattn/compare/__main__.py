@@ -35,6 +35,8 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
   figure      .pdf, .svg or .png file for a figure of a paper, one column wide and legible in grey: the differences of
               the pairs of the plan, or of the declared ones, with intervals and verdicts; accuracy against training
               time, and against data.train_size
+  to          wandb: a workspace and a report on Weights & Biases, of the runs, or trials of a study, that were logged
+              to it; kept in FOLDER/wandb.json, so that the same command updates them
 
 A verdict needs three seeds of each setting, except where all its trainings are equal, as those of references are.
 
@@ -106,8 +108,7 @@ def main(arguments: list[str]) -> None:
     if comparisons:
         _print(comparisons, options)
     if options["to"]:
-        from sentattn.compare.dashboard import publish
-        from sentattn.loggers.wandb.dashboard import FILE
+        from sentattn.compare.dashboard import FILE, publish
 
         for line in publish(paths[0] / FILE, comparisons, studies):
             print(line, flush=True)

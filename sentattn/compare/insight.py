@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from sentattn.errors import Fault, UserError, require_packages
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, rank_correlation, ranks, sample
 from sentattn.metrics import Floats, Ints
 from sentattn.prediction.model import LoadedRun
-from sentattn.run import SPLITS
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -276,15 +274,3 @@ def frame_rows(comparisons: Iterable[Comparison]) -> list[list[str]]:
                     ends = ["", ""] if math.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]
                     rows.append([*start, column.name, f"{estimate.value:.17g}", *ends])
     return rows
-
-
-def stored_metrics(folder: Path) -> dict[str, float]:
-    """Returns the stored diagnostics of a run, of the largest sample of each split, such as `insight/val/tokens`."""
-    metrics: dict[str, float] = {}
-    for split in SPLITS:
-        kept = filter(None, map(Diagnostics.load, folder.glob(FILE.format(split=split, rows="*"))))
-        if largest := max(kept, key=lambda diagnostics: len(diagnostics.weights), default=None):
-            means = {name: np.nanmean(v) for name, v in largest.values.items() if not np.isnan(v).all()}
-            metrics |= {f"insight/{split}/{name}": float(mean) for name, mean in means.items()}
-            metrics[f"insight/{split}/rows"] = len(largest.weights)
-    return metrics
