@@ -49,6 +49,8 @@ class Pretrained(Embedding):
             first embeddings.
         attention_dropout: Share of the tuned encoder's own attention weights set to 0 while training; null takes that
             of its configuration. On a CPU, only 0 lets it compute attention in one fused operation.
+        special: Whether the attention reads the states of special tokens such as `[CLS]` and `[SEP]`; a text without
+            others keeps them.
         norm: LayerNorm on the states.
         dropout: Share of the states' components set to 0 while training.
         word_dropout: It changes nothing; settings of data sets have it for other embeddings.
@@ -66,6 +68,7 @@ class Pretrained(Embedding):
     """
 
     library_ids_V: Tensor
+    hidden_ids_S: Tensor
     one: Tensor
 
     @checked
@@ -81,6 +84,7 @@ class Pretrained(Embedding):
         layer_decay: Share = 0.95,
         tuned_layers: Count | None = None,
         attention_dropout: Fraction | None = None,
+        special: bool = True,
         norm: bool = True,
         dropout: Fraction = 0.0,
         word_dropout: Fraction = 0.0,
@@ -100,6 +104,8 @@ class Pretrained(Embedding):
             raise _refused(self.folder, "conflict", f"{TOKENIZER_FILE} has {sizes}")
         self.blank_id = tokenizer.mask_id
         self.register_buffer("library_ids_V", torch.from_numpy(tokenizer.library_ids_V), persistent=False)
+        around = [] if special else sorted({*tokenizer.prefix.tolist(), *tokenizer.suffix.tolist()})
+        self.register_buffer("hidden_ids_S", torch.tensor(around, dtype=torch.long), persistent=False)
         self.register_buffer("one", torch.ones(()), persistent=False)  # of the type that the model computes with
         self.positions = _positions(config)
         self.layers = int(config.num_hidden_layers)
@@ -146,6 +152,12 @@ class Pretrained(Embedding):
         if self.encoder is not None:
             return self.contextual(self.inputs(tokens_BL, mask_BL), mask_BL)
         return self._finish(self.encode(tokens_BL, mask_BL) if states_BLE is None else states_BLE, mask_BL)
+
+    def attended(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+        if not len(self.hidden_ids_S):
+            return mask_BL
+        kept_BL = mask_BL & (tokens_BL[..., None] != self.hidden_ids_S).all(dim=-1)
+        return kept_BL | (mask_BL & ~kept_BL.any(dim=1, keepdim=True))
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # torch has no types for it
     @torch.no_grad()

@@ -67,6 +67,23 @@ def test_states_are_those_of_transformers(folder: Path, layer: int) -> None:
         assert not states_BLE[row, length:].any()
 
 
+def test_special_tokens_are_left_to_the_attention_or_not(folder: Path) -> None:
+    tokens_BL, mask_BL = batch(folder)
+    tokenizer = read_tokenizer(str(folder))
+    around = {*tokenizer.prefix.tolist(), *tokenizer.suffix.tolist()}
+    assert around
+    kept_BL = make(folder, special=False).attended(tokens_BL, mask_BL)
+    for ids, mask, kept in zip(tokens_BL.tolist(), mask_BL.tolist(), kept_BL.tolist(), strict=True):
+        assert kept == [is_real and number not in around for number, is_real in zip(ids, mask, strict=True)]
+    assert make(folder).attended(tokens_BL, mask_BL) is mask_BL
+
+
+def test_a_text_of_special_tokens_alone_keeps_them(folder: Path) -> None:
+    tokenizer = read_tokenizer(str(folder))
+    only_BL = torch.from_numpy(np.concatenate([tokenizer.prefix, tokenizer.suffix]).astype(np.int64))[None]
+    assert make(folder, special=False).attended(only_BL, only_BL > 0).all()
+
+
 @pytest.mark.parametrize("frozen", [True, False])
 def test_a_mix_is_a_weighted_sum_of_all_layers(folder: Path, frozen: bool) -> None:
     embedding = make(folder, layer="mix", norm=False, frozen=frozen)
