@@ -90,9 +90,13 @@ def _run(folder: str, *job: Any) -> int:
 
 
 @contextmanager
-def connected(address: str, folder: Path) -> Iterator[RayPool]:
-    """Connects to a cluster, `HOST:PORT` of its head or `auto`; a `RunError` unless all nodes see the output folder."""
-    address = os.environ.get("RAY_ADDRESS") or address if address == "auto" else address
+def connected(folder: Path) -> Iterator[RayPool]:
+    """Connects to the cluster of `RAY_ADDRESS`, HOST:PORT of its head, or else to that of this machine.
+
+    Raises:
+        RunError: If there is none, or not all of its nodes see the output folder.
+    """
+    address = os.environ.get("RAY_ADDRESS", "auto")
     variables = {name: value for name, value in os.environ.items() if name.startswith(SENT)}
     handler = signal.getsignal(signal.SIGTERM)  # Ray sets its own
     try:
@@ -101,9 +105,9 @@ def connected(address: str, folder: Path) -> Iterator[RayPool]:
             socket.create_connection((host.strip("[]"), int(port)), 10).close()  # Ray itself waits for minutes
         ray.init(address, runtime_env={"env_vars": variables}, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError) as error:
-        advice = "start a cluster with ray start --head, or type engine.address=HOST:PORT of its head."
-        message = f"engine.address={address}: Ray does not connect ({' '.join(str(error).split())}): {advice}"
-        raise RunError(Fault("engine.address", "not_found", message)) from error
+        advice = "start a cluster with ray start --head, or export RAY_ADDRESS=HOST:PORT of its head."
+        message = f"engine=ray: RAY_ADDRESS={address} does not connect ({' '.join(str(error).split())}): {advice}"
+        raise RunError(Fault("engine", "not_found", message)) from error
     finally:
         signal.signal(signal.SIGTERM, handler)
     try:

@@ -1,7 +1,7 @@
 """Search settings: a training command in which some values are ranges. The same command again resumes the search.
 
 usage: python -m sentattn.sweep [sweep=NAME] [KEY=VALUE ...] [KEY=RANGE ...]
-       python -m sentattn.sweep status|best [NAME]
+       python -m sentattn.sweep status [NAME]
 
 Ranges, of any setting of a training:
   model.attention.hops=range(1,31)                   integers, without the end
@@ -22,12 +22,12 @@ Ranges, of any setting of a training:
   slots=N              trials at once; by default one per GPU, or per core
   slots_per_gpu=4      trials that share a GPU; gpus_per_trial=2 trains each trial on two
   threads=N            CPU threads per trial
-  engine=ray           trials on the nodes of a Ray cluster: engine.address=HOST:PORT, by default that of this machine;
-                       output_dir= must be a folder that all nodes see
+  engine=ray           trials on the nodes of a Ray cluster, that of RAY_ADDRESS or of this machine; output_dir= must be
+                       a folder that all nodes see
   limit_minutes=60     a trial that takes longer is killed
   retries=1            attempts after a trial has died; failures=5 in a row end the sweep
   keep=3               best trials that keep checkpoints and model; metrics and predictions of all are kept
-  status   trials by state, and how far they are      best   the best setting, and how to train it
+  status               trials by state, the last ones, and the best setting with the command that trains it
 
 The same command in another terminal, or on another machine that sees the folder, works on the same study.
 Ctrl-C once: no new trials, running ones finish. Twice: the end; interrupted trials are run again next time.
@@ -64,10 +64,9 @@ LAST_TRIALS = 10
 @command_line.command
 def main(arguments: list[str]) -> None:
     """Runs the command."""
-    actions = {"status": status, "best": best}
-    if arguments and arguments[0] in actions:
+    if arguments and arguments[0] == "status":
         for folder in _folders(arguments[1:]):
-            actions[arguments[0]](folder)
+            status(folder)
     else:
         sweep(arguments)
 
@@ -91,10 +90,13 @@ def sweep(arguments: Sequence[str]) -> None:
 
 def status(folder: Path) -> None:
     """Prints how far a study is: the processes that work on it, its trials by state, the last, the best, the report."""
-    from sentattn.sweep.study.journal import schedulers
-    from sentattn.sweep.study.records import read
+    from sentattn.sweep.spec.plan import Objective
+    from sentattn.sweep.study import journal
+    from sentattn.sweep.study.records import front, records_of
 
-    records, working = read(folder), schedulers(folder)
+    study = journal.load(folder)
+    objectives = [Objective(metric, mode) for metric, mode in study.user_attrs["objectives"]]
+    records, working = records_of(study), journal.schedulers(folder)
     if not working:  # no process has recorded that its trials were interrupted
         records = [replace(trial, state="interrupted") if trial.state == "running" else trial for trial in records]
     counts = Counter(record.state for record in records)
@@ -103,20 +105,10 @@ def status(folder: Path) -> None:
     print(f"{folder.name}: {states}; {processes if working else 'no process works on it'}")
     for record in records[-LAST_TRIALS:]:
         print(f"  {_line(record)}")
-    best(folder)
+    best = front(records, [objective.mode for objective in objectives])
+    _print_best(folder, objectives, best, study.user_attrs["overrides"])
     if (folder / REPORT).is_file():
         print(f"report: {folder / REPORT}")
-
-
-def best(folder: Path) -> None:
-    """Prints the best setting of a study, or the front of several objectives, and the command that trains it."""
-    from sentattn.sweep.spec.plan import Objective
-    from sentattn.sweep.study import journal, records
-
-    study = journal.load(folder)
-    objectives = [Objective(metric, mode) for metric, mode in study.user_attrs["objectives"]]
-    front = records.front(records.records(study), [objective.mode for objective in objectives])
-    _print_best(folder, objectives, front, study.user_attrs["overrides"])
 
 
 def _print_best(

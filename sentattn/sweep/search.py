@@ -34,7 +34,7 @@ from sentattn.sweep.report.wandb import log_study
 from sentattn.sweep.spec.config import read_plan
 from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.study import journal
-from sentattn.sweep.study.records import Record, front, records
+from sentattn.sweep.study.records import Record, front, records_of
 from sentattn.sweep.study.study import SweepStudy
 from sentattn.sweep.study.task import TrialTask
 
@@ -59,7 +59,7 @@ class SearchStudy(optuna.Study):
         Raises:
             RunError: If no trial is complete.
         """
-        if not (best := front(records(self), self.plan.modes)):
+        if not (best := front(records_of(self), self.plan.modes)):
             raise RunError(Fault("study", "missing", f"{self.folder.name}: no trial is complete yet."))
         return train_arguments(self.plan, best[0].values)
 
@@ -102,7 +102,7 @@ def run(plan: Plan) -> tuple[list[SweepStudy], list[str]]:
             print(_standing(study), flush=True)
         if all(study.over() for study in studies) and not plan.confirm:
             return studies, []
-        local = LocalPool() if plan.engine["name"] == "local" else None  # it imports libraries meanwhile
+        local = LocalPool() if plan.engine == "local" else None  # it imports libraries meanwhile
         accelerator = _prepare(studies)
         trials = None if any(each.trials is None for each in plans) else sum(each.trials or 0 for each in plans)
         pool, slots = _slots(plan, local, accelerator, trials, stack)
@@ -154,7 +154,7 @@ def _slots(
     if local is None:
         from sentattn.jobs.ray import connected
 
-        cluster = stack.enter_context(connected(plan.engine["address"], Path(plan.output_dir)))
+        cluster = stack.enter_context(connected(Path(plan.output_dir)))
         slots = cluster.find_slots(plan, accelerator, trials)
         print(f"{slots_line(slots)}; {cluster}.", flush=True)
         return cluster, slots

@@ -11,9 +11,15 @@ from sentattn.errors import Fault, RunError, TrainingError, UserError
 from sentattn.jobs.job import Job
 from sentattn.jobs.pool import REFUSED, TRY_AGAIN
 from sentattn.sweep.spec.plan import Plan
-from sentattn.sweep.study.records import Record, read
+from sentattn.sweep.study import journal
+from sentattn.sweep.study.records import Record, records_of
 from sentattn.sweep.study.study import SweepStudy
 from sentattn.sweep.study.task import TrialReport
+
+
+def read(folder: Path) -> list[Record]:
+    """Returns the trials of a study, also while another process works on it."""
+    return records_of(journal.load(folder))
 
 
 def train(*_: object) -> None:

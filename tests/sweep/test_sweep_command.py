@@ -12,16 +12,15 @@ from pathlib import Path
 import pytest
 from fake_sweep import X, finish, plan
 from processes import children, gone, is_alive, until
-from studies import ask, complete, states, train
+from studies import ask, complete, read, states, train
 from tiny import tiny
 
 from sentattn.run import Run
 from sentattn.sweep.__main__ import main
-from sentattn.sweep.study.records import read
 from sentattn.sweep.study.study import SweepStudy
 
 
-def test_status_and_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_status_of_a_study_that_has_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "sweeps" / "fake"
     finish(folder, plan(3))
     assert main(["status", "fake", f"output_dir={tmp_path}"]) == 0
@@ -30,10 +29,9 @@ def test_status_and_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     best = max(read(folder), key=lambda record: record.values[X])
     shown = f"  trial {best.number}: complete {best.objectives[0]:.4f}: penalty={best.values[X]:.4g}"  # type: ignore[index]
     assert lines[best.number] == shown
-    assert main(["best", f"output_dir={tmp_path}"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["fake, best of val/accuracy (max):", shown]
+    assert lines[3:] == ["fake, best of val/accuracy (max):", shown]
     (folder / "best.yaml").write_text("overrides: [model=mean]\n")
-    assert main(["best", "fake", f"output_dir={tmp_path}"]) == 0
+    assert main(["status", "fake", f"output_dir={tmp_path}"]) == 0
     assert f"from={folder / 'best.yaml'}" in capsys.readouterr().out
 
 
@@ -68,9 +66,9 @@ def test_studies_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == f"error: There is no study in {tmp_path / 'sweeps'}.\n"
     for name in ("one", "two"):
         finish(tmp_path / "sweeps" / name, plan(1))
-    assert main(["best", "tow", f"output_dir={tmp_path}"]) == 2
+    assert main(["status", "tow", f"output_dir={tmp_path}"]) == 2
     assert "Did you mean 'two'?" in capsys.readouterr().err
-    assert main(["best", f"output_dir={tmp_path}"]) == 2
+    assert main(["status", f"output_dir={tmp_path}"]) == 2
     assert "one, two" in capsys.readouterr().err
 
 
@@ -78,7 +76,7 @@ def test_a_study_of_an_earlier_format(tmp_path: Path, capsys: pytest.CaptureFixt
     folder = tmp_path / "sweeps" / "old"
     folder.mkdir(parents=True)
     (folder / "study.db").touch()
-    for words in (["status"], ["best", "old"], ["study=old", "data=demo", "model.attention.hops=range(1,4)"]):
+    for words in (["status"], ["status", "old"], ["study=old", "data=demo", "model.attention.hops=range(1,4)"]):
         assert main([*words, f"output_dir={tmp_path}"]) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith(f"error: study {folder} has format 1")

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import torch
 from fake_sweep import plan
-from studies import ask, train
+from studies import ask, read, train
 from tiny import tiny
 
 from sentattn.errors import SettingError, TrainingError
 from sentattn.run import Run
 from sentattn.sweep.spec.plan import Objective, metric_of
-from sentattn.sweep.study.records import Record, continue_from, read
+from sentattn.sweep.study.records import Record, continue_from
 from sentattn.sweep.study.study import SweepStudy
 from sentattn.sweep.study.task import TrialReport, TrialTask
 from sentattn.sweep.trial import run_trial

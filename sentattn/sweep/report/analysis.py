@@ -6,7 +6,6 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -28,16 +27,11 @@ from sentattn.sweep.study import records as trials
 from sentattn.sweep.study.records import Record, front
 
 if TYPE_CHECKING:
-    from optuna.importance import BaseImportanceEvaluator
-
     from sentattn.sweep.spec.plan import Plan
 
 D = TypeVar("D")
 T = TypeVar("T")
-PED_ANOVA, FANOVA = "PED-ANOVA", "fANOVA"
 MIN_TRIALS = 4
-MAX_FANOVA_TRIALS = 200
-"""Trials that fANOVA takes: its time grows faster than their number, 22 s for 1,000."""
 EDGE = 0.05
 """Share of a range, on its own scale, that counts as its edge; of integers the last one always does."""
 MIN_COMPLETE, MIN_COMPLETE_PER_SETTING = 10, 2
@@ -50,7 +44,7 @@ class Findings:
     Attributes:
         complete: The complete trials.
         front: The best trial; with several objectives the Pareto front, most balanced first.
-        importances: For each objective the shares of each setting by measure.
+        importances: For each objective the share of each setting.
         confirmed: The content of `confirm.json`; None where the best setting is not confirmed.
         cautions: Messages about limits of the results.
         failures: Error messages of sections of the report that failed, by name.
@@ -107,29 +101,19 @@ def as_study(
     return study
 
 
-def importances(records: Sequence[Record], plan: Plan, index: int) -> dict[str, dict[str, float]]:
-    """Measures how much each setting matters for the objective with this index.
-
-    PED-ANOVA measures conditional settings too; fANOVA needs scikit-learn.
+def importances(records: Sequence[Record], plan: Plan, index: int) -> dict[str, float]:
+    """Measures how much each setting matters for the objective with this index, by PED-ANOVA (Watanabe et al. 2023).
 
     Returns:
-        Shares of 1 by measure, of which the largest comes first; empty with too few or equal trials.
+        Shares of 1, of which the largest comes first; empty with too few or equal trials.
     """
-    from optuna import importance
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
     complete = [record for record in records if record.state == "complete" and record.objectives and record.values]
     if len(complete) < MIN_TRIALS or len({record.objectives[index] for record in complete if record.objectives}) == 1:
         return {}
-
-    def shares(evaluator: BaseImportanceEvaluator, most: int = len(complete)) -> dict[str, float]:
-        study = as_study(complete[:: -(-len(complete) // most)], plan.space, plan.objectives, index)
-        return dict(importance.get_param_importances(study, evaluator=evaluator))
-
-    measured = {PED_ANOVA: shares(importance.PedAnovaImportanceEvaluator())}
-    with suppress(ImportError, RuntimeError):  # RuntimeError: the settings that all trials have do not vary
-        if fanova := shares(importance.FanovaImportanceEvaluator(seed=0), MAX_FANOVA_TRIALS):
-            measured[FANOVA] = fanova
-    return measured
+    study = as_study(complete, plan.space, plan.objectives, index)
+    return dict(get_param_importances(study, evaluator=PedAnovaImportanceEvaluator()))
 
 
 def _few_trials(findings: Findings) -> Iterator[str]:

@@ -70,14 +70,14 @@ class Charts:
             charts.append(("", _styled(plot_pareto_front(study, target_names=names), 380)))
         return charts
 
-    def importances(self, measured: Sequence[Mapping[str, Mapping[str, float]]]) -> list[Chart]:
-        """Importances by each measure, for each objective."""
+    def importances(self, measured: Sequence[Mapping[str, float]]) -> list[Chart]:
+        """Importances for each objective."""
         charts = []
-        for index, measures in enumerate(measured):
-            for name, shares in measures.items():
+        for index, shares in enumerate(measured):
+            if shares:
                 bars = go.Figure(go.Bar(x=[*shares.values()], y=[*shares], orientation="h"))
                 bars.update_yaxes(autorange="reversed")  # the first is at the top
-                charts.append((f"{self._title(index, ': ')}{name}", _styled(bars, 110 + 30 * len(shares))))
+                charts.append((self._title(index), _styled(bars, 110 + 30 * len(shares))))
         return charts
 
     def slices(self) -> list[Chart]:

@@ -81,9 +81,9 @@ def media(findings: Findings) -> dict[str, object]:
         "table": wandb.Table(columns=list(table), data=cells, allow_mixed_types=True),
         "report": wandb.Html((findings.folder / REPORT).read_text(encoding="utf-8"), inject=False),
     }
-    for objective, measures in zip(findings.plan.objectives, findings.importances, strict=True):
-        for name, shares in measures.items():
+    for objective, shares in zip(findings.plan.objectives, findings.importances, strict=True):
+        if shares:
             bars = wandb.Table(columns=["setting", "importance"], data=[list(row) for row in shares.items()])
-            chart = wandb.plot.bar(bars, "setting", "importance", title=f"{objective.metric}: {name}")
-            objects[f"importance/{name}/{objective.metric}"] = chart
+            chart = wandb.plot.bar(bars, "setting", "importance", title=f"Importance for {objective.metric}")
+            objects[f"importance/{objective.metric}"] = chart
     return objects

@@ -1,9 +1,8 @@
-"""What suggests the next trial, prunes one and runs one: Optuna's samplers and pruners by name, and the engine."""
+"""What suggests the next trial, and what prunes one: Optuna's samplers and pruners by name."""
 
 from __future__ import annotations
 
 import importlib.util
-import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from sentattn.sweep.spec.plan import Plan
 
 DEFAULT_SAMPLER, DEFAULT_PRUNER, REPEATS_PRUNER, NO_PRUNER = "tpe", "percentile", "wilcoxon", "none"
-LOCAL, RAY, AUTO = "local", "ray", "auto"
-ADDRESS = re.compile(r"[^\s/]+:\d{1,5}")
 
 
 def quiet() -> None:
@@ -146,21 +143,3 @@ def check_pruner(pruner: Node, objectives: int, repeats: int) -> list[Fault]:
 def build_pruner(settings: Node) -> BasePruner:
     """Returns Optuna's pruner."""
     return cast(BasePruner, _build("pruner", settings))
-
-
-def read_engine(settings: Mapping[str, str]) -> tuple[dict[str, str], list[Fault]]:
-    """Returns the engine that settings describe, under `name` with all its settings, and what is wrong with it."""
-    name, address = settings.get("name", LOCAL), settings.get("address", AUTO)
-    legal = ["address"] if name == RAY else []
-    what = f"setting of engine={name}"
-    faults = [unknown(f"engine.{key}", what, key, legal) for key in settings.keys() - {"name", *legal}]
-    if name not in (LOCAL, RAY):
-        faults.append(unknown("engine", "engine", name, (LOCAL, RAY)))
-    if name != RAY:
-        return {"name": LOCAL}, faults
-    if address != AUTO and not ADDRESS.fullmatch(address):
-        message = f"engine.address must be auto or HOST:PORT of the cluster's head, got {address}."
-        faults.append(Fault("engine.address", "range", message))
-    if importlib.util.find_spec("ray") is None:
-        faults.append(Fault("engine", "package", 'engine=ray needs Ray: type pip install "sentattn[ray]".'))
-    return {"name": name, "address": address}, faults

@@ -5,6 +5,7 @@ All keys of a file may be typed, by the same names; what is typed extends or rep
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,13 +43,12 @@ from sentattn.sweep.spec.components import (
     check_pruner,
     check_sampler,
     default_pruner,
-    read_engine,
     unknown,
 )
 from sentattn.sweep.spec.plan import DECIDED, METRICS, NOT_SEARCHED, OPTIONS, Objective, Options, Plan
 
 SWEEP, DEFAULT = "sweep", "default"
-COMPONENTS = {"sampler": "sampler", "pruner": "pruner", "engine": "engine", "objective": "objective.metric"}
+COMPONENTS = {"sampler": "sampler", "pruner": "pruner", "objective": "objective.metric"}
 """Components, which have settings such as `sampler.multivariate`, and the key that chooses each."""
 KEYS = (SWEEP, *OPTIONS, *COMPONENTS.values(), "objective.mode")
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
@@ -161,13 +161,12 @@ class _File(_Study):
     budget: dict[Literal["trials", "hours"], Any] = {}
     sampler: Component = {}
     pruner: Component = {}
-    engine: Component = {}
     objective: list[_Objective] = []
 
     def own(self) -> dict[str, object]:
         """The sweep's own keys, save those at the top, as they are typed."""
         settings: dict[str, object] = {str(key): value for key, value in self.budget.items()}
-        for kind, component in (("sampler", self.sampler), ("pruner", self.pruner), ("engine", self.engine)):
+        for kind, component in (("sampler", self.sampler), ("pruner", self.pruner)):
             settings |= {f"{kind}.{key}".removesuffix(".name"): value for key, value in component.items()}
         if self.objective:
             settings["objective.metric"] = ",".join(entry.metric for entry in self.objective)
@@ -251,8 +250,6 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     pruner = _component("pruner", default_pruner(len(objectives), options.repeats), draft)
     faults += check_sampler(sampler, first, len(objectives))
     faults += check_pruner(pruner, len(objectives), options.repeats)
-    engine, engine_faults = read_engine(draft.component("engine"))
-    faults += engine_faults
     enqueue = [{key: value for key, value in point.items() if key not in draft.overrides} for point in draft.enqueue]
     faults += _enqueue_faults(enqueue, draft, first)
     if options.trials and not faults:
@@ -274,7 +271,6 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         objectives=objectives,
         sampler=sampler,
         pruner=pruner,
-        engine=engine,
         enqueue=tuple(enqueue),
         **vars(options),
     )
@@ -299,6 +295,8 @@ def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Options]:
     name, hours = values.pop("study", None), values.get("hours")
     if values.setdefault("trials", None if hours else TRIALS) is None and hours is None:
         faults.append(Fault("trials", "missing", "trials=null needs hours=HOURS: one of them ends the sweep."))
+    if values.get("engine") == "ray" and importlib.util.find_spec("ray") is None:
+        faults.append(Fault("engine", "package", 'engine=ray needs Ray: type pip install "sentattn[ray]".'))
     if values.get("slots") is not None and "slots_per_gpu" in values:
         message = "slots and slots_per_gpu exclude each other: give the number of trials at once, or that of a GPU."
         faults.append(Fault("slots", "conflict", message))

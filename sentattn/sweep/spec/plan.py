@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import get_type_hints
+from dataclasses import dataclass
+from typing import Literal, get_type_hints
 
 from sentattn.config.groups import get_path
 from sentattn.config.schema import BETTER
@@ -75,6 +75,7 @@ class Options(SlotOptions):
     output_dir: str = "outputs"
     seed: Seed = 0
     warm_start: str | None = None
+    engine: Literal["local", "ray"] = "local"
 
 
 OPTIONS: dict[str, Kind] = {"study": str | None, **get_type_hints(Options, include_extras=True)}
@@ -118,7 +119,6 @@ class Plan(Options):
     objectives: tuple[Objective, ...]
     sampler: Node
     pruner: Node
-    engine: Mapping[str, str] = field(default_factory=lambda: {"name": "local"})
     enqueue: tuple[Mapping[str, Value], ...] = ()
     studies: tuple[Plan, ...] = ()
 

@@ -16,7 +16,6 @@ from optuna.trial import FrozenTrial, TrialState
 
 from sentattn.config.search_space import Dimension, Value, from_json
 from sentattn.run import CHECKPOINTS, LAST, LOCK, MODEL
-from sentattn.sweep.study import journal
 
 TRIALS = "trials"
 """Folder of the run directories of the trials, in the folder of the study."""
@@ -56,16 +55,7 @@ class Record:
     ended: datetime | None
 
 
-def read(folder: Path) -> list[Record]:
-    """Reads the trials of a study, also while another process works on it.
-
-    Raises:
-        RunError: If the folder holds no study.
-    """
-    return records(journal.load(folder))
-
-
-def records(study: optuna.Study) -> list[Record]:
+def records_of(study: optuna.Study) -> list[Record]:
     """Returns the trials of a study in the order in which they started, without those that have not."""
     space = from_json(study.user_attrs[SPACE])
     trials = study.get_trials(deepcopy=False)

@@ -38,7 +38,7 @@ from sentattn.sweep.study.records import (
     front,
     is_due,
     ranked,
-    records,
+    records_of,
 )
 from sentattn.sweep.study.resume import end_interrupted, open_study, require_data
 from sentattn.sweep.study.task import TrialTask, record_failure
@@ -219,7 +219,7 @@ class SweepStudy:
 
     def records(self) -> list[Record]:
         """Returns all trials in the order in which they started."""
-        return records(self._study)
+        return records_of(self._study)
 
     def best_trials(self) -> list[Record]:
         """Returns the best trial, or with several objectives the Pareto front; none while none is complete."""

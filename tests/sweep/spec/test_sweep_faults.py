@@ -50,7 +50,7 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         ("study=.", "study", "type"),
         ("slots_per_gpu=1", "slots", "conflict"),
         ("pruner=wilcoxon", "pruner", "conflict"),
-        ("engine=rai", "engine", "unknown"),
+        ("engine=rai", "engine", "range"),
         ("engine.address=head:6379", "engine.address", "unknown"),
         ("warm_start=a/b", "warm_start", "type"),
         ("model.atention.hops=choice(1,2)", "model.atention", "unknown"),
@@ -81,12 +81,6 @@ def test_more_trials_than_combinations_of_choices_name_the_grid() -> None:
     assert kinds(*words) == [("trials", "range")]  # 20 by default
     for enough in (["trials=4"], ["trials=null", "hours=1"], ["trials=9", "model.attention.hops=range(1,9)"]):
         assert len(read_plan([*words, *enough]).space) >= 2
-
-
-def test_settings_of_ray() -> None:
-    assert kinds(LR, "engine=ray", "engine.adress=auto") == [("engine.adress", "unknown")]
-    for address in ("ray://head:10001", "local", "3"):
-        assert kinds(LR, "engine=ray", f"engine.address={address}") == [("engine.address", "range")]
 
 
 def test_ray_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,12 +18,11 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from plans import plan
 from refusals import refused
-from studies import ask, run, states, tell, train
+from studies import ask, read, run, states, tell, train
 from studies import refused as not_opened
 
 from sentattn.errors import RunError
 from sentattn.sweep.study import journal
-from sentattn.sweep.study.records import read
 from sentattn.sweep.study.study import SweepStudy
 
 pytestmark = pytest.mark.usefixtures("composed_once")

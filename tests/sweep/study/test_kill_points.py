@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from optuna.storages.journal import JournalFileBackend
 from plans import plan
-from studies import report, tell, train
+from studies import read, report, tell, train
 
 from sentattn.sweep.spec.plan import Plan
 from sentattn.sweep.study import journal
-from sentattn.sweep.study.records import read
 from sentattn.sweep.study.study import SweepStudy
 
 pytestmark = pytest.mark.usefixtures("composed_once")

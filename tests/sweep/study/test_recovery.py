@@ -14,9 +14,7 @@ from pathlib import Path
 import pytest
 from fake_sweep import X, finish, plan
 from processes import children, gone, is_alive, pids, start, until
-from studies import complete
-
-from sentattn.sweep.study.records import read
+from studies import complete, read
 
 QUICK = ("sleep=0.03", "epochs=2")
 KILLS = ("trial", "owner", "server", "all")

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from optuna.trial import TrialState
 from plans import plan
 from refusals import refused
-from studies import ask, report, run, states, tell, train
+from studies import ask, read, report, run, states, tell, train
 
 from sentattn.errors import Fault, TrainingError
 from sentattn.jobs.pool import LOST, REFUSED
 from sentattn.sweep.spec.components import DEFAULTS
 from sentattn.sweep.spec.plan import Objective
-from sentattn.sweep.study.records import read
 from sentattn.sweep.study.study import SweepStudy
 from sentattn.sweep.study.task import TrialTask
 

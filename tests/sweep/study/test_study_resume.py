@@ -13,12 +13,11 @@ import optuna
 import pytest
 import yaml
 from plans import PRUNE, SPACE, plan
-from studies import ask, refused, report, run, states, tell, train
+from studies import ask, read, refused, report, run, states, tell, train
 
 from sentattn.config.request import Request, read_request
 from sentattn.errors import Fault, RunError, SettingError, TrainingError
 from sentattn.sweep.spec.plan import Objective
-from sentattn.sweep.study.records import read
 from sentattn.sweep.study.study import SweepStudy
 
 FEW = {"model.attention.hops": "range(1,31)"}

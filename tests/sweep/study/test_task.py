@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from plans import plan
-from studies import ask, report, states, train
+from studies import ask, read, report, states, train
 
 from sentattn.errors import Fault, SettingError, TrainingError
 from sentattn.sweep.study import journal
-from sentattn.sweep.study.records import RETRYABLE, read
+from sentattn.sweep.study.records import RETRYABLE
 from sentattn.sweep.study.study import SweepStudy
 
 pytestmark = pytest.mark.usefixtures("composed_once")
