@@ -230,11 +230,12 @@ def _read_states(run: EvaluatedRun, split: str, model: TextClassifier) -> dict[s
     with Progress() as progress:
         use_cached_states(data, model, device, progress, test=True)
         for name in ("train", "val", "test"):
-            mean_NE, first_NE = (np.empty((len(data.split(name)), encoder.width)) for _ in pooled)
+            mean_NE, first_NE = (np.empty((len(data.split(name)), encoder.width_of(encoder.layer))) for _ in pooled)
             for number, batch in enumerate(batches := data.batches(name), start=1):
                 states_BLE, mask_BL1 = batch.states_BLE, batch.mask_BL[..., None]
                 if states_BLE is None:
-                    states_BLE = encoder.encode(batch.tokens_BL.to(device), batch.mask_BL.to(device)).cpu()
+                    [states_BLE] = encoder.encode(batch.tokens_BL.to(device), batch.mask_BL.to(device))
+                    states_BLE = states_BLE.cpu()
                 mean_NE[batch.rows_B] = (states_BLE.double() * mask_BL1).sum(dim=1) / mask_BL1.sum(dim=1)
                 first_NE[batch.rows_B] = states_BLE[:, 0]
                 progress(f"States of {name}", number, len(batches))

@@ -108,10 +108,19 @@ def test_the_norm_is_that_of_numpy(folder: Path) -> None:
 
 def test_cached_states_and_computed_ones_are_equal(folder: Path) -> None:
     embedding, (tokens_BL, mask_BL) = make(folder), batch(folder)
-    states_BLE = embedding.encode(tokens_BL, mask_BL)
+    [states_BLE] = embedding.encode(tokens_BL, mask_BL)
     assert states_BLE.dtype is torch.float16
-    assert states_BLE.shape[-1] == embedding.width
+    assert states_BLE.shape[-1] == embedding.width_of(embedding.layer)
     torch.testing.assert_close(embedding(tokens_BL, mask_BL, states_BLE), embedding(tokens_BL, mask_BL), rtol=0, atol=0)
+
+
+def test_the_layers_of_one_pass_are_those_of_a_pass_each(folder: Path) -> None:
+    tokens_BL, mask_BL = batch(folder)
+    layers = [0, 2, -1, "mix"]
+    together = make(folder).encode(tokens_BL, mask_BL, layers)
+    for layer, states_BLE in zip(layers, together, strict=True):
+        [alone_BLE] = make(folder, layer=layer).encode(tokens_BL, mask_BL)
+        torch.testing.assert_close(states_BLE, alone_BLE, rtol=0, atol=0)
 
 
 def test_a_frozen_encoder_is_not_compiled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,13 +359,14 @@ def test_damaged_files_are_refused(copied: Path, name: str) -> None:
     [
         {"layer": 4},
         {"layer": -5},
+        {"cache_layers": [0, 4]},
         {"frozen": False, "tuned_layers": 4},
         {"frozen": False, "layer": 1, "tuned_layers": 2},
     ],
 )
 def test_layers_that_are_not_there(folder: Path, settings: dict[str, Any]) -> None:
     key, kind = refused(folder, **settings)
-    assert key in ("model.embedding.layer", "model.embedding.tuned_layers")
+    assert key in {f"model.embedding.{name}" for name in ("layer", "cache_layers", "tuned_layers")}
     assert kind == "range"
 
 
