@@ -19,8 +19,8 @@ from sentence_transformers import SentenceTransformer
 
 from sentattn.build import build_data
 from sentattn.config.compose import compose
-from sentattn.data.states import BATCH_TOKENS
 from sentattn.models.pretrained import Pretrained
+from sentattn.training.states import BATCH_TOKENS
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def main() -> None:
             for place, i in enumerate(batch):
                 tokens_BL[place, : len(encoded[i].ids)] = torch.from_numpy(encoded[i].ids.astype(np.int64))
             mask_BL = torch.arange(longest) < torch.tensor([[len(encoded[i].ids)] for i in batch])
-            states_BLE = embeddings[dtype].encode(tokens_BL, mask_BL).numpy()
+            states_BLE = embeddings[dtype].encode(tokens_BL, mask_BL)[0].numpy()
             states |= {i: states_BLE[place, : len(encoded[i].ids)] for place, i in enumerate(batch)}
         return [states[i] for i in range(len(texts))]
 

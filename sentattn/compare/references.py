@@ -248,16 +248,17 @@ def _read_states(run: EvaluatedRun, split: str, model: TextClassifier) -> tuple[
     """Returns the data of a run, with the mean of the states of each row, (N, E), and the first, by split."""
     encoder, device = model.embedding, torch.device("cuda" if torch.cuda.is_available() else "cpu")
     assert isinstance(encoder, Pretrained)
-    data = run.read_data(split)
+    data, width = run.read_data(split), encoder.width_of(encoder.layer)
     pooled: dict[str | None, dict[str, Floats]] = {states: {} for states in STATES}
     with Progress() as progress:
         use_cached_states(data, model, device, progress, test=True)
         for name in SPLITS:
-            mean_NE, first_NE = (np.empty((len(data.split(name)), encoder.width)) for _ in pooled)
+            mean_NE, first_NE = (np.empty((len(data.split(name)), width)) for _ in pooled)
             for number, batch in enumerate(batches := data.batches(name), start=1):
                 states_BLE, mask_BL1 = batch.states_BLE, batch.mask_BL[..., None]
                 if states_BLE is None:
-                    states_BLE = encoder.encode(batch.tokens_BL.to(device), batch.mask_BL.to(device)).cpu()
+                    [states_BLE] = encoder.encode(batch.tokens_BL.to(device), batch.mask_BL.to(device))
+                    states_BLE = states_BLE.cpu()
                 mean_NE[batch.rows_B] = (states_BLE.double() * mask_BL1).sum(dim=1) / mask_BL1.sum(dim=1)
                 first_NE[batch.rows_B] = states_BLE[:, 0]
                 progress(f"States of {name}", number, len(batches))

@@ -61,7 +61,7 @@ NO_EFFECT: dict[str, Condition] = {
     **dict.fromkeys(OF_TUNING, _has("model.embedding.frozen", True)),
     "model.embedding.dtype": _has("model.embedding.frozen", False),
     "model.embedding.cache": _has("model.embedding.frozen", False),
-    "model.attention.hops": _in_attention(_has("model.attention.query_from", "first")),
+    "model.attention.hops": _in_attention(_has_other("model.attention.query_from", "learned")),
     "model.attention.hidden": _in_attention(_has_no_hidden_layer),
     "data.num_buckets": _has("data.batching", "sorted", "random"),
     "data.bucket_ratio": _has("data.batching", "sorted", "random"),

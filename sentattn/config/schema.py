@@ -229,7 +229,8 @@ HASHED_BY_CONTENT = (
 
 WITHOUT_EFFECT_ON_RESULT = frozenset(
     {"seed", "output_dir", "checkpoint_minutes", "threads", "compile", "logger", "tags", "group", "test"}
-    | {*HASHED_BY_CONTENT, "data.path", "data.mirror", "data.cache_dir", "data.num_workers", "model.embedding.cache"}
+    | {*HASHED_BY_CONTENT, "data.path", "data.mirror", "data.cache_dir", "data.num_workers"}
+    | {"model.embedding.cache", "model.embedding.cache_layers"}
     | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
     | {f"trainer.{key}" for key in ("profiler", "detect_anomaly", "inference_mode", "limit_predict_batches")}
     | {f"trainer.{key}" for key in ("num_sanity_val_steps", "log_every_n_steps")}

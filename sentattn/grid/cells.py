@@ -107,7 +107,18 @@ def read_cells(words: Sequence[str]) -> tuple[list[Cell], Tree]:
         arguments = [f"{key}={text}" for key, text in texts.items() if key not in ("seed", "seeds")]
         cell = Cell(format_values(values), values, [*folders, *arguments, f"seed={seed}"], settings)
         cells.setdefault(identity(settings), cell)
+    _cache_layers([cell.settings["model"]["embedding"] for cell in cells.values()])
     return list(cells.values()), options
+
+
+def _cache_layers(embeddings: Sequence[Tree]) -> None:
+    """Lets the first run over a frozen encoder cache the states of all layers that the grid trains on."""
+    layers: dict[tuple[object, object], list[int]] = {}
+    frozen = [each for each in embeddings if each.get("frozen") and each.get("layer", "mix") != "mix"]
+    for embedding in frozen:
+        layers.setdefault((embedding["name"], embedding["revision"]), []).append(embedding["layer"])
+    for embedding in frozen:
+        embedding["cache_layers"] = sorted({*layers[embedding["name"], embedding["revision"]]})
 
 
 def _split(word: str) -> tuple[str, str]:

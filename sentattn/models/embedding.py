@@ -57,6 +57,10 @@ class Embedding(nn.Module, ABC):
         """Returns states_BLE."""
         return inputs_BLI
 
+    def attended(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns which of the real tokens the attention may read, at least one a row; all by default."""
+        return mask_BL
+
     def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
         """Reads the training texts, or weights, once before training, if the embedding needs them."""
         return

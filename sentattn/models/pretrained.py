@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "model.embedding.name"
 Type = Literal["float32", "bfloat16"]
+Layer = int | Literal["mix"]
 ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
 """Names that the configurations of transformers give to the dropout of an encoder's attention weights."""
 
@@ -49,16 +50,19 @@ class Pretrained(Embedding):
             first embeddings.
         attention_dropout: Share of the tuned encoder's own attention weights set to 0 while training; null takes that
             of its configuration. On a CPU, only 0 lets it compute attention in one fused operation.
+        special: Whether the attention reads the states of special tokens such as `[CLS]` and `[SEP]`; a text without
+            others keeps them.
         norm: LayerNorm on the states.
         dropout: Share of the states' components set to 0 while training.
         word_dropout: It changes nothing; settings of data sets have it for other embeddings.
         dtype: Type in which a frozen encoder computes.
         cache: Whether frozen states are kept on the disk: `auto` where it has room, true, or false, which computes them
             in every epoch.
+        cache_layers: Further layers whose states are cached in the same pass, for other runs. `-m` and sweeps set it to
+            the layers that they train on.
 
     Attributes:
         fingerprint: Hash of the encoder's configuration, tokenizer and weights.
-        width: Width of a cached state: of all layers with `mix`.
 
     Raises:
         DataError: If there is no such encoder, or it cannot be used.
@@ -66,6 +70,7 @@ class Pretrained(Embedding):
     """
 
     library_ids_V: Tensor
+    hidden_ids_S: Tensor
     one: Tensor
 
     @checked
@@ -76,16 +81,18 @@ class Pretrained(Embedding):
         name: str,
         revision: str | None = None,
         frozen: bool = True,
-        layer: int | Literal["mix"] = -1,
+        layer: Layer = -1,
         lr: Positive = 2e-5,
         layer_decay: Share = 0.95,
         tuned_layers: Count | None = None,
         attention_dropout: Fraction | None = None,
+        special: bool = True,
         norm: bool = True,
         dropout: Fraction = 0.0,
         word_dropout: Fraction = 0.0,
         dtype: Type = "float32",
         cache: bool | Literal["auto"] = "auto",
+        cache_layers: Sequence[int] = (),
     ) -> None:
         super().__init__()
         self.folder = find_folder(name if revision is None else f"{name}@{revision}", key=NAME)
@@ -100,15 +107,19 @@ class Pretrained(Embedding):
             raise _refused(self.folder, "conflict", f"{TOKENIZER_FILE} has {sizes}")
         self.blank_id = tokenizer.mask_id
         self.register_buffer("library_ids_V", torch.from_numpy(tokenizer.library_ids_V), persistent=False)
+        around = [] if special else sorted({*tokenizer.prefix.tolist(), *tokenizer.suffix.tolist()})
+        self.register_buffer("hidden_ids_S", torch.tensor(around, dtype=torch.long), persistent=False)
         self.register_buffer("one", torch.ones(()), persistent=False)  # of the type that the model computes with
         self.positions = _positions(config)
         self.layers = int(config.num_hidden_layers)
-        if layer != "mix" and not -self.layers - 1 <= layer <= self.layers:
-            message = f"model.embedding.layer must be {-self.layers - 1} to {self.layers} or mix, got {layer}."
-            raise SettingError(Fault("model.embedding.layer", "range", message))
+        self.cache_layers = cache_layers
+        for key, number in (("layer", layer), *(("cache_layers", number) for number in cache_layers)):
+            if number != "mix" and not -self.layers - 1 <= number <= self.layers:
+                legal = f"{-self.layers - 1} to {self.layers}{' or mix' * (key == 'layer')}"
+                message = f"model.embedding.{key} must be {legal}, got {number}."
+                raise SettingError(Fault(f"model.embedding.{key}", "range", message))
         self.out_dim = int(config.hidden_size)
         self.mixed = self.layers + 1 if layer == "mix" else 1
-        self.width = self.mixed * self.out_dim
         self.mix_scores = nn.Parameter(torch.zeros(self.mixed)) if layer == "mix" else None
         self.norm = nn.LayerNorm(self.out_dim) if norm else nn.Identity()
         self.dropout = Dropout(dropout)
@@ -145,16 +156,34 @@ class Pretrained(Embedding):
         """
         if self.encoder is not None:
             return self.contextual(self.inputs(tokens_BL, mask_BL), mask_BL)
-        return self._finish(self.encode(tokens_BL, mask_BL) if states_BLE is None else states_BLE, mask_BL)
+        return self._finish(self.encode(tokens_BL, mask_BL)[0] if states_BLE is None else states_BLE, mask_BL)
+
+    def layer_number(self, layer: Layer) -> Layer:
+        """Returns a layer by its number from 0 on."""
+        return layer if layer == "mix" else layer % (self.layers + 1)
+
+    def width_of(self, layer: Layer) -> int:
+        """Returns the width of a layer's states: with `mix` that of all layers together."""
+        return self.out_dim * (self.layers + 1 if layer == "mix" else 1)
+
+    def attended(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+        if not len(self.hidden_ids_S):
+            return mask_BL
+        kept_BL = mask_BL & (tokens_BL[..., None] != self.hidden_ids_S).all(dim=-1)
+        return kept_BL | (mask_BL & ~kept_BL.any(dim=1, keepdim=True))
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # torch has no types for it
     @torch.no_grad()
-    def encode(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
-        """Returns the states of the frozen encoder, float16: (B, L, E), or of all layers side by side with `mix`."""
+    def encode(self, tokens_BL: Tensor, mask_BL: Tensor, layers: Sequence[Layer] = ()) -> list[Tensor]:
+        """Returns the states of layers of the frozen encoder, by default of its own, in one pass.
+
+        Each is (B, L, E) in float16; with `mix` the layers are side by side.
+        """
         with torch.autocast(tokens_BL.device.type, enabled=False):
             encoder = self._frozen_encoder(tokens_BL.device)
             embedded_BLI = encoder.get_input_embeddings()(self._library_ids(tokens_BL))
-            return self._encoded(encoder, embedded_BLI, mask_BL).to(torch.float16)
+            states = self._encoded(encoder, embedded_BLI, mask_BL, layers or [self.layer])
+            return [states_BLE.to(torch.float16) for states_BLE in states]
 
     def inputs(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns the encoder's own vectors of the tokens, before its first layer and without positions."""
@@ -168,23 +197,25 @@ class Pretrained(Embedding):
     def contextual(self, inputs_BLI: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states_BLE of `inputs`, unrounded, so that gradients pass; padding is all zeros."""
         encoder = self._frozen_encoder(inputs_BLI.device) if self.encoder is None else self.encoder
-        return self._finish(self._encoded(encoder, inputs_BLI, mask_BL), mask_BL)
+        return self._finish(self._encoded(encoder, inputs_BLI, mask_BL, [self.layer])[0], mask_BL)
 
-    def _encoded(self, encoder: PreTrainedModel, inputs_BLI: Tensor, mask_BL: Tensor) -> Tensor:
+    def _encoded(
+        self, encoder: PreTrainedModel, inputs_BLI: Tensor, mask_BL: Tensor, layers: Sequence[Layer]
+    ) -> list[Tensor]:
+        numbers = [self.layer_number(layer) for layer in layers]
         output = encoder(
-            inputs_embeds=inputs_BLI, attention_mask=mask_BL.long(), output_hidden_states=not self._reads_last
+            inputs_embeds=inputs_BLI,
+            attention_mask=mask_BL.long(),
+            output_hidden_states=any(number != self.layers for number in numbers),
         )
-        if self._reads_last:
-            states_BLE: Tensor = output.last_hidden_state
-        elif self.layer == "mix":
-            states_BLE = torch.cat(output.hidden_states, dim=-1)
-        else:
-            states_BLE = output.hidden_states[self.layer]
-        return states_BLE
-
-    @property
-    def _reads_last(self) -> bool:
-        return self.layer in (-1, self.layers)
+        return [
+            output.last_hidden_state
+            if number == self.layers
+            else torch.cat(output.hidden_states, dim=-1)
+            if number == "mix"
+            else output.hidden_states[number]
+            for number in numbers
+        ]
 
     def _finish(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
         states_BLE = states_BLE.to(self.one.dtype)
@@ -205,13 +236,14 @@ class Pretrained(Embedding):
         if self.encoder is None:
             return
         self.encoder.load_state_dict(load_encoder(self.folder, self.fingerprint, "float32").state_dict())
-        if self._reads_last:
+        if self.layer_number(self.layer) == self.layers:
             return
         # A norm after the last layer, for example. Processes that share a training wait for each gradient.
         tuned = [parameter for parameter in self.encoder.parameters() if parameter.requires_grad]
         tokens_BL = torch.zeros(1, 2, dtype=torch.long)
         with torch.random.fork_rng():  # of dropout
-            states_BLE = self._encoded(self.encoder, self.inputs(tokens_BL, tokens_BL == 0), tokens_BL == 0)
+            inputs_BLI = self.inputs(tokens_BL, tokens_BL == 0)
+            [states_BLE] = self._encoded(self.encoder, inputs_BLI, tokens_BL == 0, [self.layer])
         gradients = torch.autograd.grad(states_BLE.sum(), tuned, allow_unused=True)
         for parameter, gradient in zip(tuned, gradients, strict=True):
             parameter.requires_grad_(gradient is not None)
@@ -227,7 +259,8 @@ class Pretrained(Embedding):
             return []
         lists = (m for m in self.encoder.modules() if isinstance(m, nn.ModuleList) and len(m) == self.layers)
         layers = [list(layer.parameters()) for layer in next(lists, [])]
-        top = self.layers if self.layer == "mix" else self.layer % (self.layers + 1)
+        number = self.layer_number(self.layer)
+        top = self.layers if number == "mix" else number
         tuned = layers[:top][::-1]
         if self.tuned_layers is not None:
             return tuned[: self.tuned_layers]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,16 @@ from torch.utils.data import DataLoader
 
 from sentattn import build, run
 from sentattn.config.schema import Settings
+from sentattn.config.types import Node
 from sentattn.console import Progress
 from sentattn.distributed import devices
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.models.classifier import TextClassifier
-from sentattn.models.head import Head
 from sentattn.training import environment
 from sentattn.training.callbacks import averaging
-from sentattn.training.prepare import build_data, build_module, choose_precision, set_up
+from sentattn.training.prepare import build_data, build_module, choose_precision, model_sizes, set_up
 from sentattn.training.signals import Signals
-from sentattn.training.states import plan_states
+from sentattn.training.states import plan_states, require_space
 from sentattn.training.trainer import build_trainer
 
 ONE_PASS = {
@@ -48,7 +49,7 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     """Prints data, shapes and parameters of a training, the time of three steps, and what so many seeds need on disk.
 
     The steps are those of a batch of average size, of the largest batch, and of the average one again.
-    With a run in `match_parameters`, the width of the head that trains as many parameters is printed.
+    With a run in `match_parameters`, the width of `tokenwise` or of the head that trains as many parameters is printed.
 
     Raises:
         UserError: If the training would be refused, memory runs out, or no width matches.
@@ -66,16 +67,16 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
         sizes = (tokens.mean(), tokens.max())
         average, largest = (loader.dataset[batches[abs(tokens - size).argmin()]] for size in sizes)
         if (plan := plan_states(data, module.model, test=settings.test)) and plan.has_room:
-            plan.cache.require_space(plan.missing)
+            require_space(plan.caches[0], plan.missing)
             average, largest = (
-                batch._replace(states_BLE=torch.zeros(*batch.tokens_BL.shape, plan.cache.width).half())
+                batch._replace(states_BLE=torch.zeros(*batch.tokens_BL.shape, plan.caches[0].width).half())
                 for batch in (average, largest)
             )
         module.example_input_array = (largest.tokens_BL, largest.mask_BL, largest.states_BLE)
         print(ModelSummary(module, max_depth=2))
         module.example_input_array = None
         if match_parameters is not None:
-            print(_matching_width(settings.model["head"], module.model, len(data.labels), match_parameters))
+            print(_matching_width(settings.model, module.model, model_sizes(data), match_parameters))
         ends: list[float] = []
 
         def note_time(*_: object) -> None:
@@ -105,8 +106,10 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     print("Nothing was trained; leave out check=true to train.")
 
 
-def _matching_width(head: Any, model: TextClassifier, classes: int, path: str) -> str:
-    """Returns a line with the width of the head with which a model trains nearest to the parameters of a run.
+def _matching_width(node: Node, model: TextClassifier, ids: Mapping[str, int], path: str) -> str:
+    """Returns a line with the width with which a model trains nearest to the parameters of a run.
+
+    It is that of the encoder where this has one, as `tokenwise` does, else that of the head.
 
     Raises:
         RunError: If there is no such run, or its result does not say how many it has trained.
@@ -116,20 +119,26 @@ def _matching_width(head: Any, model: TextClassifier, classes: int, path: str) -
     if not wanted:
         message = f"match_parameters={path}: {run.RESULT} does not say how many parameters the run has trained."
         raise RunError(Fault("match_parameters", "missing", message))
+    part = "encoder" if "width" in node["encoder"] else "head"
+
+    def built(**width: int | None) -> int:
+        with torch.device("meta"):
+            return _trainable(build.build_model({**node, part: {**node[part], **width}}, **ids))
+
+    read = _trainable(model) - built()  # parameters of n-grams, whose number the training texts decide
 
     def total(width: int | None) -> int:
-        with torch.device("meta"):
-            other = build.instantiate({**head, "width": width}, Head, dim=model.pooling.out_dim, classes=classes)
-        return _trainable(model) - _trainable(model.head) + _trainable(other)
+        return read + built(width=width)
 
     width = 1 + round((wanted - total(1)) / (total(2) - total(1)))  # each unit has as many parameters
-    best = min((None, max(1, width)), key=lambda width: abs(total(width) - wanted))
+    legal = [None, max(1, width)] if part == "head" else [max(1, width)]
+    best = min(legal, key=lambda width: abs(total(width) - wanted))
     difference = total(best) / wanted - 1
     found = f"{total(best):,} trained parameters, {difference:+.2%} against {wanted:,} of match_parameters"
     if abs(difference) >= TOLERANCE:
-        message = f"no model.head.width trains as many parameters, within {TOLERANCE:.0%}: the nearest has {found}."
+        message = f"no model.{part}.width trains as many parameters, within {TOLERANCE:.0%}: the nearest has {found}."
         raise SettingError(Fault("match_parameters", "conflict", message))
-    return f"model.head.width={'null' if best is None else best}: {found}."
+    return f"model.{part}.width={'null' if best is None else best}: {found}."
 
 
 def _trainable(module: nn.Module) -> int:

@@ -93,8 +93,7 @@ def build_module(settings: Settings, data: TextData, *, resumed: bool = False) -
         UserError: If a part refuses its settings, or the weights of `init_from` do not fit.
     """
     train = data.split("train")
-    ids = {"num_embeddings": len(data.tokenizer), "num_special": data.tokenizer.num_special}
-    model = build.build_model(settings.model, **ids, classes=len(data.labels))
+    model = build.build_model(settings.model, **model_sizes(data))
     model.prepare_training(lambda: TrainingTexts(*train.flat(), train.labels))
     if data.word_vectors is not None:
         with build.explained("data.vectors"):
@@ -113,6 +112,12 @@ def build_module(settings: Settings, data: TextData, *, resumed: bool = False) -
     if loss.penalty and model.attention.hops == 1:
         print(f"loss.penalty={loss.penalty} with one hop only pushes the weights towards a single token.")
     return module
+
+
+def model_sizes(data: TextData) -> dict[str, int]:
+    """Returns what a model is built for: the numbers of ids, of special ids and of classes."""
+    tokenizer = data.tokenizer
+    return {"num_embeddings": len(tokenizer), "num_special": tokenizer.num_special, "classes": len(data.labels)}
 
 
 def identify(

@@ -15,9 +15,9 @@ from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.pipelines import probe
 from sentattn.compare.references import add_references, require_references
 from sentattn.compare.runs import Setting
-from sentattn.data.states import StateCache
 from sentattn.errors import RunError
 from sentattn.prediction.model import LoadedRun
+from sentattn.training.states import ChunkWriter
 
 SHORT = ["logger=none", "data=demo", "data.limit=60", "trainer.max_epochs=1", "trainer.accelerator=cpu"]
 
@@ -80,7 +80,8 @@ def states_of(run: LoadedRun, split: str, states: str) -> Any:
     rows = data.split(split)
     for i in range(len(rows)):
         batch = rows[i]
-        states_LE = embedding.encode(batch.tokens_BL, batch.mask_BL)[0].double().numpy()
+        [states_BLE] = embedding.encode(batch.tokens_BL, batch.mask_BL)
+        states_LE = states_BLE[0].double().numpy()
         yield states_LE[0] if states == "first" else states_LE.mean(axis=0)
 
 
@@ -107,7 +108,7 @@ def test_a_stored_probe_is_read_and_states_are_not_computed_again(
     def no_encoder(*_: object) -> None:
         raise AssertionError("the states are cached")
 
-    monkeypatch.setattr(StateCache, "_append", no_encoder)
+    monkeypatch.setattr(ChunkWriter, "add", no_encoder)
     first = probes(add_references(["probe"], comparison_of(trained), tmp_path))
     again = probes(add_references(["probe"], comparison_of(trained), tmp_path))
     assert len(list(tmp_path.glob("demo/probe/*"))) == 2

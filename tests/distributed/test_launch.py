@@ -24,12 +24,12 @@ from tiny import tiny
 
 from sentattn import fit
 from sentattn.config.schema import Settings
-from sentattn.data.states import ROW
 from sentattn.distributed import devices, ranks
 from sentattn.errors import DataError, Fault, Interruption
 from sentattn.run import Run
 from sentattn.training import launch, signals
 from sentattn.training.fit import fit as train
+from sentattn.training.states import ROW
 
 WITHOUT_NOISE = [
     *(f"model.{part}=0" for part in ("embedding.dropout", "embedding.word_dropout", "encoder.dropout", "head.dropout"))
@@ -128,9 +128,9 @@ def test_two_processes_over_a_pretrained_encoder(frozen: bool, layer: int, tmp_p
     for name, weights in first.items():
         torch.testing.assert_close(second[name], weights, rtol=0, atol=1e-4, msg=name)
     assert two.metrics == pytest.approx(one.metrics, abs=1e-4)
-    texts = [sum(len(file.read_bytes()) for file in folder.rglob("rows-*.bin")) // ROW.itemsize for folder in folders]
+    texts = [sum(len(file.read_bytes()) for file in folder.rglob("*.rows")) // ROW.itemsize for folder in folders]
     assert texts[0] == texts[1], "each text is encoded by one of the processes"
-    assert [len(list(folder.rglob("rows-*.bin"))) for folder in folders] == ([1, 2] if frozen else [0, 0])
+    assert [len(list(folder.rglob("*.rows"))) for folder in folders] == ([1, 2] if frozen else [0, 0])
 
 
 @pytest.fixture(autouse=True)

@@ -53,6 +53,15 @@ def test_lists_and_choices_by_pattern() -> None:
     assert names("model=glob(lstm*)") == [f"model={name}, seed=0" for name in ("lstm", "lstm_max", "lstm_mean")]
 
 
+def test_the_first_cell_over_an_encoder_caches_the_layers_of_all() -> None:
+    words = ["model=pretrained", "model.embedding.name=a/one,b/two", "model.embedding.layer=4,-1"]
+    cells, _ = read_cells(words)
+    assert [cell.settings["model"]["embedding"]["cache_layers"] for cell in cells] == [[-1, 4]] * 4
+    assert not any("cache_layers" in word for cell in cells for word in cell.arguments)
+    cells, _ = read_cells(["model=pretrained", "model.embedding.name=a/one", "model.embedding.frozen=false,true"])
+    assert [cell.settings["model"]["embedding"]["cache_layers"] for cell in cells] == [[], [-1]]
+
+
 def test_encoders_and_data_sets_are_compared() -> None:
     cells, _ = read_cells(["model=pretrained", "model.embedding.name=a/one,b/two", "data.tokenizer=a/one,b/two"][:2])
     assert [cell.settings["data"]["tokenizer"] for cell in cells] == ["a/one", "b/two"]

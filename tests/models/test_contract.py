@@ -56,6 +56,9 @@ PRESETS = sorted((conf_dir() / "model").glob("*.yaml"))
 def make_attention(path: Path) -> Attention:
     torch.manual_seed(0)
     module = build_part("attention", Attention, yaml.safe_load(path.read_text()), dim=DIM, bidirectional=False)
+    with torch.no_grad():
+        for parameter in module.parameters():  # what starts at 0 has no gradient there
+            parameter.add_(0.1 * torch.randn_like(parameter))
     return module.double().eval()
 
 
@@ -147,6 +150,28 @@ def test_batch_equals_one_by_one_in_any_order(attention: Attention) -> None:
     order = torch.tensor([2, 0, 1])
     turned = attention(all_states[order], mask_BL[order])
     torch.testing.assert_close(turned.values_BRD, together.values_BRD[order])
+
+
+def test_left_out_tokens_count_as_if_they_were_not_there(attention: Attention) -> None:
+    model = make_model(conf_dir() / "model" / "mean.yaml")
+    model.attention = attention
+    mask_BL = ragged_mask(7, 3, 5)
+    kept_BL = mask_BL.clone()
+    kept_BL[:, 0] = kept_BL[0, 3] = kept_BL[2, 4] = False
+    states_BLD = states(mask_BL)
+    attended = model.attend(states_BLD, mask_BL, kept_BL, pairs=True)
+    assert_weights_legal(attended.weights_BRL, kept_BL)
+    for row in range(3):
+        kept_L = kept_BL[row]
+        alone_BLD, all_BL = states_BLD[row : row + 1, kept_L], torch.ones(1, int(kept_L.sum()), dtype=torch.bool)
+        alone = attention(alone_BLD, all_BL)
+        torch.testing.assert_close(attended.values_BRD[row], alone.values_BRD[0])
+        torch.testing.assert_close(attended.weights_BRL[row][:, kept_L], alone.weights_BRL[0])
+        pairs_BHLL = attention.pairs(alone_BLD, all_BL)
+        if pairs_BHLL is not None:
+            assert attended.pairs_BHLL is not None
+            assert (attended.pairs_BHLL[row][:, ~kept_L] == 0).all()
+            torch.testing.assert_close(attended.pairs_BHLL[row][:, kept_L][..., kept_L], pairs_BHLL[0])
 
 
 def test_every_parameter_of_an_attention_gets_a_gradient(attention: Attention) -> None:

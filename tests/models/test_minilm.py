@@ -51,7 +51,7 @@ def test_states_are_those_of_transformers(minilm: Path) -> None:
     mask_BL = torch.arange(tokens_BL.shape[1]) < torch.tensor([len(row) for row in rows])[:, None]
     with torch.no_grad():
         exact_BLE = embedding.contextual(embedding.inputs(tokens_BL, mask_BL), mask_BL)
-        rounded_BLE = embedding.encode(tokens_BL, mask_BL)
+        [rounded_BLE] = embedding.encode(tokens_BL, mask_BL)
         for row, text in enumerate(TEXTS):
             expected = model(**tokenizer(text, return_tensors="pt", truncation=False)).last_hidden_state[0]
             torch.testing.assert_close(exact_BLE[row, : len(expected)], expected, rtol=0, atol=1e-5)

@@ -67,6 +67,23 @@ def test_states_are_those_of_transformers(folder: Path, layer: int) -> None:
         assert not states_BLE[row, length:].any()
 
 
+def test_special_tokens_are_left_to_the_attention_or_not(folder: Path) -> None:
+    tokens_BL, mask_BL = batch(folder)
+    tokenizer = read_tokenizer(str(folder))
+    around = {*tokenizer.prefix.tolist(), *tokenizer.suffix.tolist()}
+    assert around
+    kept_BL = make(folder, special=False).attended(tokens_BL, mask_BL)
+    for ids, mask, kept in zip(tokens_BL.tolist(), mask_BL.tolist(), kept_BL.tolist(), strict=True):
+        assert kept == [is_real and number not in around for number, is_real in zip(ids, mask, strict=True)]
+    assert make(folder).attended(tokens_BL, mask_BL) is mask_BL
+
+
+def test_a_text_of_special_tokens_alone_keeps_them(folder: Path) -> None:
+    tokenizer = read_tokenizer(str(folder))
+    only_BL = torch.from_numpy(np.concatenate([tokenizer.prefix, tokenizer.suffix]).astype(np.int64))[None]
+    assert make(folder, special=False).attended(only_BL, only_BL > 0).all()
+
+
 @pytest.mark.parametrize("frozen", [True, False])
 def test_a_mix_is_a_weighted_sum_of_all_layers(folder: Path, frozen: bool) -> None:
     embedding = make(folder, layer="mix", norm=False, frozen=frozen)
@@ -91,10 +108,19 @@ def test_the_norm_is_that_of_numpy(folder: Path) -> None:
 
 def test_cached_states_and_computed_ones_are_equal(folder: Path) -> None:
     embedding, (tokens_BL, mask_BL) = make(folder), batch(folder)
-    states_BLE = embedding.encode(tokens_BL, mask_BL)
+    [states_BLE] = embedding.encode(tokens_BL, mask_BL)
     assert states_BLE.dtype is torch.float16
-    assert states_BLE.shape[-1] == embedding.width
+    assert states_BLE.shape[-1] == embedding.width_of(embedding.layer)
     torch.testing.assert_close(embedding(tokens_BL, mask_BL, states_BLE), embedding(tokens_BL, mask_BL), rtol=0, atol=0)
+
+
+def test_the_layers_of_one_pass_are_those_of_a_pass_each(folder: Path) -> None:
+    tokens_BL, mask_BL = batch(folder)
+    layers = [0, 2, -1, "mix"]
+    together = make(folder).encode(tokens_BL, mask_BL, layers)
+    for layer, states_BLE in zip(layers, together, strict=True):
+        [alone_BLE] = make(folder, layer=layer).encode(tokens_BL, mask_BL)
+        torch.testing.assert_close(states_BLE, alone_BLE, rtol=0, atol=0)
 
 
 def test_a_frozen_encoder_is_not_compiled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,13 +359,14 @@ def test_damaged_files_are_refused(copied: Path, name: str) -> None:
     [
         {"layer": 4},
         {"layer": -5},
+        {"cache_layers": [0, 4]},
         {"frozen": False, "tuned_layers": 4},
         {"frozen": False, "layer": 1, "tuned_layers": 2},
     ],
 )
 def test_layers_that_are_not_there(folder: Path, settings: dict[str, Any]) -> None:
     key, kind = refused(folder, **settings)
-    assert key in ("model.embedding.layer", "model.embedding.tuned_layers")
+    assert key in {f"model.embedding.{name}" for name in ("layer", "cache_layers", "tuned_layers")}
     assert kind == "range"
 
 

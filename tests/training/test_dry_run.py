@@ -121,7 +121,7 @@ def matched(encoder: Path, trained: int, capsys: pytest.CaptureFixture[str], *se
     short = ["data.limit=60", "trainer.accelerator=cpu", "check=true", "match_parameters=other"]
     request = read_request([*named, *short, *settings])
     check(request.settings, match_parameters=request.match_parameters)
-    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("model.head.width")]
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "match_parameters" in line]
     return line
 
 
@@ -149,6 +149,15 @@ def test_the_width_that_matches_the_parameters_of_a_run(
     line = matched(encoder, trained, capsys, *settings)
     assert line.startswith(f"model.head.width={width}: {total:,} ")
     assert abs(total / trained - 1) < 0.02
+
+
+def test_the_width_of_a_layer_on_each_token(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = matched(encoder, 1000, capsys, "model/encoder=tokenwise", "model.head.width=null")
+    # LayerNorm 2 x 16, the layer (16 + 1) w, and the head (w + 1) 2
+    assert line.startswith(f"model.encoder.width=51: {32 + 19 * 51 + 2:,} ")
 
 
 @pytest.mark.parametrize("trained", [40, 75])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -9,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from encoder_files import write_encoder, write_tokenizer
-from full_disk import no_room
 from refusals import refused
 from runs_alike import assert_alike, kill_in_the_second_epoch
 from safetensors.torch import load_file, save_file
@@ -17,13 +18,13 @@ from safetensors.torch import load_file, save_file
 import sentattn
 from sentattn import fit, train
 from sentattn.config.request import read_request
-from sentattn.data.states import StateCache
 from sentattn.errors import RunError, SettingError, UserError
 from sentattn.models.pretrained import Pretrained
 from sentattn.prediction.model import LoadedRun
 from sentattn.training import dry_run, states
 from sentattn.training.evaluate import evaluate_run
 from sentattn.training.resume import find_finished
+from sentattn.training.states import ChunkWriter, StateCache
 
 DECAY = ["weight_decay_on=attention_and_head", "optimizer.weight_decay=0.1"]
 SHORT = ["logger=none", "data=demo", "data.limit=60", "trainer.max_epochs=1", "trainer.accelerator=cpu", "test=false"]
@@ -59,12 +60,12 @@ def test_states_are_cached_and_a_second_run_reads_them(
 ) -> None:
     first = fit(typed)
     [cache] = states_of(tmp_path)
-    assert (cache / "states-0.bin").stat().st_size > 0
+    assert sum(file.stat().st_size for file in cache.glob("*.bin")) > 0
 
     def no_encoder(*_: object) -> None:
         raise AssertionError("the encoder is not needed")
 
-    monkeypatch.setattr(StateCache, "_append", no_encoder)
+    monkeypatch.setattr(ChunkWriter, "add", no_encoder)
     assert metrics(fit(typed)) == metrics(first)
 
 
@@ -85,19 +86,28 @@ def test_a_disk_that_is_full_in_the_middle_of_the_states(
     typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(states, "BATCH_TOKENS", 64)
+    monkeypatch.setattr(states, "CHUNK_BYTES", 1000)
     whole = fit(changed(typed, f"data.cache_dir={tmp_path / 'whole'}"))
-    [complete] = (tmp_path / "whole").glob("states-*/states-0.bin")
+    complete = sum(file.stat().st_size for file in (tmp_path / "whole").glob("states-*/*.bin"))
     outputs = f"output_dir={tmp_path / 'full'}"
     fit(changed(typed, "model.embedding.cache=false"))  # it caches the texts
-    with no_room(complete.stat().st_size // 2):
+    synced = iter(range(20))
+
+    def full(_: int) -> None:
+        if next(synced, None) is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
         assert refused(lambda: fit(changed(typed, outputs))) == [("data.cache_dir", "unwritable")]
     assert not list((tmp_path / "full").iterdir()), "no run has begun"
-    [records] = (tmp_path / "cache").glob("states-*/rows-0.bin")
-    before = records.read_bytes()
+    chunks = {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").glob("states-*/*.bin")}
     again = fit(changed(typed, outputs))
     assert metrics(again) == metrics(whole)
-    assert before
-    assert records.read_bytes().startswith(before), "states that were complete are not computed again"
+    assert chunks
+    assert all(file.stat().st_mtime_ns == written for file, written in chunks.items()), "they are not computed again"
+    written = sum(file.stat().st_size for file in (tmp_path / "cache").glob("states-*/*.bin"))
+    assert written == complete
 
 
 def test_without_a_cache_the_metrics_are_the_same(typed: list[str], tmp_path: Path) -> None:

@@ -20,16 +20,16 @@ class Query(Attention):
     queries in equation 11, without the residual and the networks around it, as in CoCa (Yu et al. 2022). A token weighs
     the mean of a_rit over the heads.
 
-    With `query_from=first` the only query is Q x_1 + p, as that of [CLS] in the last layer of a transformer; SimPool
-    (Psomas et al. 2023) makes it from the mean of the states. What changes nothing is left out: a projection of learned
-    queries, and biases of keys and values. Parameters: R D + 3 D^2 + D with learned queries, 4 D^2 + 2 D with
-    `query_from=first`.
+    Otherwise the only query is Q x + p of one vector x: the state of the first token, as that of [CLS] in the last
+    layer of a transformer, the mean of the states (Psomas et al. 2023, SimPool), or the state of the last token, which
+    in a decoder has read the text (as in AdaPool, arXiv 2506.09215). What changes nothing is left out: a projection of
+    learned queries, and biases of keys and values. Parameters: R D + 3 D^2 + D with learned queries, else 4 D^2 + 2 D.
 
     Args:
         hops: Number R of learned queries, rows of the attention matrix.
         heads: Number H of heads; it divides the width D of the states.
-        query_from: Whether queries are parameters (`learned`) or one is made of the state of the first token
-            (`first`).
+        query_from: Whether queries are parameters (`learned`), or one is made of the state of the `first` or the `last`
+            token, or of the `mean` of the states.
 
     Raises:
         ValueError: If the heads do not divide D.
@@ -40,12 +40,17 @@ class Query(Attention):
 
     @checked
     def __init__(
-        self, *, dim: Count, hops: Count = 1, heads: Count = 4, query_from: Literal["learned", "first"] = "learned"
+        self,
+        *,
+        dim: Count,
+        hops: Count = 1,
+        heads: Count = 4,
+        query_from: Literal["learned", "first", "mean", "last"] = "learned",
     ) -> None:
         super().__init__()
         if dim % heads:
             raise ValueError(f"heads must divide the width {dim} of the states, got {heads}")
-        self.out_dim, self.hops, self.heads = dim, hops, heads
+        self.out_dim, self.hops, self.heads, self.query_from = dim, hops, heads, query_from
         if query_from == "learned":
             self.query, self.queries_RD = None, nn.Parameter(torch.randn(hops, dim))
         else:
@@ -64,7 +69,7 @@ class Query(Attention):
         Keys and values of tokens are never computed: q . (K x_t) = (K^T q) . x_t and sum_t a_t V x_t = V sum_t a_t x_t,
         so that the time for each token grows with D and not with its square.
         """
-        queries_BRD = self.queries_RD[None] if self.query is None else self.query(states_BLD[:, :1])
+        queries_BRD = self.queries_RD[None] if self.query is None else self.query(self._source(states_BLD, mask_BL))
         split = (self.heads, -1)
         queries_BHRd = torch.unflatten(queries_BRD, 2, split).transpose(1, 2)
         key_HdD, value_HdD = (torch.unflatten(layer.weight, 0, split) for layer in (self.key, self.value))
@@ -74,6 +79,15 @@ class Query(Attention):
         heads_BHRd = means_BHRD @ value_HdD.transpose(1, 2)
         values_BRD = self.output(heads_BHRd.transpose(1, 2).flatten(2))
         return Attended(values_BRD, torch.unflatten(weights_BSL, 1, split).mean(dim=1))
+
+    def _source(self, states_BLD: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns the vector that the query is made of, (B, 1, D)."""
+        if self.query_from == "first":
+            return states_BLD[:, :1]
+        lengths_B1 = mask_BL.sum(dim=1, keepdim=True)
+        if self.query_from == "mean":
+            return weighted_sum((mask_BL / lengths_B1.clamp_min(1))[:, None], states_BLD)
+        return states_BLD.take_along_dim((lengths_B1 - 1).clamp_min(0)[..., None], dim=1)
 
     def scoring_parameters(self) -> Iterator[nn.Parameter]:
         """Yields those of queries and keys; values and the output layer do not score."""

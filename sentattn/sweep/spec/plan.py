@@ -10,7 +10,7 @@ from typing import Literal, get_type_hints
 from sentattn.config.groups import get_path
 from sentattn.config.schema import BETTER
 from sentattn.config.search_space import Dimension, Value, override
-from sentattn.config.types import Count, Kind, Node, Positive, Seed, Whole
+from sentattn.config.types import Count, Kind, Node, Positive, Seed, Whole, as_typed
 from sentattn.jobs.slots import SlotOptions
 
 COSTS = ("latency_ms.one", "latency_ms.batch", "parameters.total", "parameters.trainable", "peak_memory_bytes")
@@ -136,4 +136,7 @@ class Plan(Options):
     def trial_arguments(self, values: Mapping[str, Value]) -> list[str]:
         """Returns the arguments of `python -m sentattn.train` for a trial, with what belongs to the sweep."""
         settings = [f"output_dir={self.output_dir}", f"group={self.study}", "test=false"]
+        if dimension := self.space.get("model.embedding.layer"):  # the first trial caches the states of all layers
+            layers = [layer for layer in dimension.values() or () if layer != "mix"]
+            settings.append(f"model.embedding.cache_layers={as_typed(layers)}")
         return [*self.arguments(values), *settings, f"seed={self.seed}"]

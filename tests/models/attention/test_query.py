@@ -15,8 +15,11 @@ from sentattn.models.attention.query import Query
 DIM, LENGTHS = 6, (4, 1, 2)
 MASK_BL = torch.arange(4) < torch.tensor(LENGTHS)[:, None]
 STATES_BLD = torch.randn(3, 4, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+SOURCES = ("first", "mean", "last")
 SETTINGS = pytest.mark.parametrize(
-    "settings", [{}, {"heads": 1}, {"hops": 3, "heads": 3}, {"query_from": "first", "heads": 3}], ids=str
+    "settings",
+    [{}, {"heads": 1}, {"hops": 3, "heads": 3}, *({"query_from": source, "heads": 3} for source in SOURCES)],
+    ids=str,
 )
 
 
@@ -37,8 +40,9 @@ def test_equals_the_formula(settings: dict[str, Any]) -> None:
     width = DIM // module.heads
     for row, n in enumerate(LENGTHS):
         states_LD = STATES_BLD[row, :n].numpy()
-        from_first = settings.get("query_from") == "first"
-        queries = [p["query.weight"] @ states_LD[0] + p["query.bias"]] if from_first else p["queries_RD"]
+        sources = {"first": states_LD[0], "mean": states_LD.mean(axis=0), "last": states_LD[-1]}
+        source = sources.get(settings.get("query_from", "learned"))
+        queries = p["queries_RD"] if source is None else [p["query.weight"] @ source + p["query.bias"]]
         assert len(queries) == module.hops == settings.get("hops", 1)
         for hop, query in enumerate(queries):
             heads, weights = [], []
@@ -60,7 +64,14 @@ def test_equals_the_formula(settings: dict[str, Any]) -> None:
 def test_equals_multihead_attention_of_torch(settings: dict[str, Any]) -> None:
     module = make(settings)
     theirs = nn.MultiheadAttention(DIM, module.heads, batch_first=True, dtype=torch.float64)
-    queries_BRD = module.queries_RD.expand(3, -1, -1) if module.query is None else STATES_BLD[:, :1]
+    rows = [STATES_BLD[row, :n] for row, n in enumerate(LENGTHS)]
+    sources = {
+        "first": [row[0] for row in rows],
+        "mean": [row.mean(0) for row in rows],
+        "last": [row[-1] for row in rows],
+    }
+    source = sources.get(settings.get("query_from", "learned"))
+    queries_BRD = module.queries_RD.expand(3, -1, -1) if source is None else torch.stack(source)[:, None]
     with torch.no_grad():
         projection = torch.eye(DIM) if module.query is None else module.query.weight
         theirs.in_proj_weight.copy_(torch.cat([projection, module.key.weight, module.value.weight]))
@@ -77,7 +88,10 @@ def test_equals_multihead_attention_of_torch(settings: dict[str, Any]) -> None:
     ("settings", "expected", "scoring"),
     [
         ({"hops": 3}, 3 * 100 + 100 * 100, ["key.weight", "queries_RD"]),
-        ({"query_from": "first"}, 2 * 100 * 100 + 100, ["key.weight", "query.bias", "query.weight"]),
+        *(
+            ({"query_from": source}, 2 * 100 * 100 + 100, ["key.weight", "query.bias", "query.weight"])
+            for source in SOURCES
+        ),
     ],
     ids=str,
 )

@@ -63,20 +63,22 @@ def test_the_studies_of_fair_differ_in_the_model_alone(shipped: dict[str, Plan])
         assert [word for word in one.overrides if not word.startswith("model=")] == ["data=imdb"]
 
 
-def test_the_studies_of_pooling_differ_in_the_attention_alone(shipped: dict[str, Plan]) -> None:
+def test_the_studies_of_pooling_differ_in_the_attention_and_its_control_alone(shipped: dict[str, Plan]) -> None:
     studies = shipped["pooling"].studies
     attentions = [next(word for word in one.overrides if word.startswith("model/attention=")) for one in studies]
     first = studies[0]
     for one in studies:
         assert (one.space, one.trials, one.sampler, one.seed) == (first.space, first.trials, first.sampler, first.seed)
         assert (one.sampler["name"], one.pruner["name"], one.confirm) == ("qmc", "none", 0)
-        shared = [word for word in one.overrides if not word.startswith(("model/attention=", "model.freeze"))]
+        own = ("model/attention=", "model.freeze", "model/encoder=tokenwise", "model.encoder.width")
+        shared = [word for word in one.overrides if not word.startswith(own)]
+        assert "model.embedding.cache_layers=[-5,-4,-3,-2,-1]" in one.trial_arguments(drawn(one, 0))  # type: ignore[arg-type]
         assert shared == [word for word in first.overrides if not word.startswith("model/attention=")]
     frozen = [one.study for one in studies if "model.freeze_attention=true" in one.overrides]
     assert frozen == ["pooling-imdb-structured_frozen", "pooling-imdb-query_frozen"]
-    of_words = {"last", "relation"}  # not over states of a pretrained encoder
+    others = {"last", "relation", "position"}  # of words, and of decoders
     names = {file.stem for file in (sweeps_dir().parent / "conf" / "model" / "attention").glob("*.yaml")}
-    assert {word.partition("=")[2] for word in attentions} == names - of_words
+    assert {word.partition("=")[2] for word in attentions} == names - others
 
 
 def test_a_sweep_over_an_encoder_needs_its_name() -> None:

@@ -1,4 +1,4 @@
-"""The cache of states: by text, resumed after a kill, shared, refused on a full disk."""
+"""The cache of states: by text, several layers in one pass, resumed after a kill, shared, refused on a full disk."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from torch import Tensor
 
 from sentattn.data.batching import Batch
 from sentattn.data.cache import no_progress
-from sentattn.data.states import ROW, StateCache, States
 from sentattn.errors import DataError
+from sentattn.training import states
+from sentattn.training.states import StateCache, States, compute_states, missing_texts
 
 WIDTH = 3
 
@@ -43,16 +44,22 @@ class Encoder:
         self.texts = 0
         self.stop_after = stop_after
 
-    def __call__(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+    def __call__(self, tokens_BL: Tensor, mask_BL: Tensor) -> list[Tensor]:
         if self.stop_after is not None and self.texts >= self.stop_after:
             raise KeyboardInterrupt
         self.texts += len(tokens_BL)
         places_BL = torch.arange(tokens_BL.shape[1]).expand_as(tokens_BL)
-        return torch.stack([tokens_BL, places_BL, 0 * places_BL], dim=-1).half()
+        first = torch.stack([tokens_BL, places_BL, 0 * places_BL], dim=-1).half()
+        return [first, torch.cat([first, first], dim=-1)]
 
 
-def make_cache(folder: Path) -> StateCache:
-    return StateCache(folder / "states", width=WIDTH, description="test")
+@pytest.fixture(autouse=True)
+def _a_chunk_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "CHUNK_BYTES", 1)
+
+
+def make_cache(folder: Path, layer: int = 0) -> StateCache:
+    return StateCache(folder / f"states-{layer}", width=WIDTH * (1 + layer), description="test")
 
 
 def assert_states(cache: StateCache, rows: Rows, first: int = 0) -> None:
@@ -63,9 +70,16 @@ def assert_states(cache: StateCache, rows: Rows, first: int = 0) -> None:
         assert not gathered[row, length:].any()
 
 
-def compute(cache: StateCache, *rows: Rows, encoder: Encoder | None = None, **ranks: int) -> int:
+def compute(*caches_and_rows: StateCache | Rows, encoder: Encoder | None = None, **ranks: int) -> int:
+    """Computes the states of rows in caches, the first layer or both; returns how many texts were encoded."""
     encoder = encoder or Encoder()
-    cache.compute(rows, encoder, no_progress, **ranks, batch_tokens=8)  # type: ignore[arg-type]
+    caches = [each for each in caches_and_rows if isinstance(each, StateCache)]
+    rows = [each for each in caches_and_rows if isinstance(each, Rows)]
+
+    def encode(tokens_BL: Tensor, mask_BL: Tensor) -> list[Tensor]:
+        return encoder(tokens_BL, mask_BL)[: len(caches)]
+
+    compute_states(caches, rows, encode, no_progress, **ranks, batch_tokens=8)  # type: ignore[arg-type]
     return encoder.texts
 
 
@@ -82,40 +96,51 @@ def test_a_text_of_two_splits_is_encoded_once(tmp_path: Path) -> None:
     assert compute(make_cache(tmp_path), Rows([2, 5, 1]), Rows([2, 5])) == 3
 
 
-def test_a_killed_process_loses_one_batch(tmp_path: Path) -> None:
+def test_several_layers_are_computed_in_one_pass(tmp_path: Path) -> None:
+    first, second, rows = make_cache(tmp_path), make_cache(tmp_path, 1), Rows([2, 5, 1, 3])
+    assert compute(first, second, rows) == 4
+    for cache in (first, second):
+        assert_states(cache, rows)
+        assert compute(cache, rows) == 0
+
+
+def test_a_pass_writes_to_each_layer_what_it_lacks(tmp_path: Path) -> None:
+    first, second, rows = make_cache(tmp_path), make_cache(tmp_path, 1), Rows([2, 5, 1, 3])
+    compute(first, Rows([2, 5]))
+    assert missing_texts([first, second], [rows]).size == 2 * WIDTH * (1 + 3) + 2 * 2 * WIDTH * 11  # type: ignore[list-item]
+    assert compute(first, second, rows) == 4
+    for cache in (first, second):
+        assert_states(cache, rows)
+        assert sum(file.stat().st_size for file in cache.folder.glob("*.bin")) == 2 * cache.width * 11
+
+
+def test_an_interrupted_process_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, rows = make_cache(tmp_path), Rows([8, 7, 6, 5, 4, 3])
+    monkeypatch.setattr(states, "CHUNK_BYTES", 1 << 30)
     with pytest.raises(KeyboardInterrupt):
         compute(cache, rows, encoder=Encoder(stop_after=3))
-    for name, garbage in (("states-0.bin", b"\1" * 11), ("rows-0.bin", b"\2" * 7)):  # what was not complete
-        with (cache.folder / name).open("ab") as file:
-            file.write(garbage)
     assert compute(cache, rows) == 3
     assert_states(cache, rows)
 
 
-def test_states_that_were_cut_off_are_computed_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", ["*.bin", "*.rows", "*"])
+def test_a_killed_process_loses_its_chunk(tmp_path: Path, kept: str) -> None:
+    """Whatever files of the chunk are left, and however much of them."""
     cache, rows = make_cache(tmp_path), Rows([8, 7, 6])
     compute(cache, rows)
-    file = cache.folder / "states-0.bin"
-    file.write_bytes(file.read_bytes()[: 2 * WIDTH * 15])
+    [chunk] = [place[0] for row_id, place in cache.places().items() if row_id == rows.row_id[1]]
+    for file in chunk.parent.glob(f"{chunk.stem}.*"):
+        if file.match(kept):
+            file.write_bytes(file.read_bytes()[:-3])
+        else:
+            file.unlink()
     assert compute(cache, rows) == 1
-    assert_states(cache, rows)
-
-
-def test_damaged_records_are_computed_again(tmp_path: Path) -> None:
-    cache, rows = make_cache(tmp_path), Rows([8, 7, 6, 5])
-    compute(cache, rows)
-    file = cache.folder / "rows-0.bin"
-    content = bytearray(file.read_bytes())
-    content[2 * ROW.itemsize + 20] ^= 255  # the start of the third text
-    file.write_bytes(content)
-    assert compute(cache, rows) == 2
     assert_states(cache, rows)
 
 
 def test_ranks_share_the_work(tmp_path: Path) -> None:
     cache, rows = make_cache(tmp_path), Rows([8, 7, 6, 5, 4])
-    missing = cache.missing([rows])  # type: ignore[list-item]
+    missing = missing_texts([cache], [rows])  # type: ignore[list-item]
     assert [rows.lengths[its_rows].tolist() for _, its_rows in missing.rows] == [[8, 7, 6, 5, 4]]
     # The second rank has its own texts also when the first has written some already.
     with pytest.raises(KeyboardInterrupt):
@@ -140,9 +165,9 @@ def test_two_that_begin_at_once_compute_each_text_once(tmp_path: Path) -> None:
     rows, encoders, start = Rows([3, 5, 2, 4] * 50), [Encoder(), Encoder()], Barrier(2)
 
     def compute(encoder: Encoder) -> None:
-        cache = make_cache(tmp_path)
+        caches = [make_cache(tmp_path), make_cache(tmp_path, 1)]
         start.wait()
-        cache.compute([rows], encoder, no_progress)  # type: ignore[list-item]
+        compute_states(caches, [rows], encoder, no_progress)  # type: ignore[list-item]
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(compute, encoders))
@@ -153,7 +178,7 @@ def test_two_that_begin_at_once_compute_each_text_once(tmp_path: Path) -> None:
 def test_another_process_reads_the_files_by_their_paths(tmp_path: Path) -> None:
     cache, rows = make_cache(tmp_path), Rows([2, 1])
     compute(cache, rows)
-    states = States(cache, rows)  # type: ignore[arg-type]
-    before = states.gather(np.arange(2), 2)
-    assert len(pickle.dumps(states)) < 2000
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(states)).gather(np.arange(2), 2), before)
+    cached = States(cache, rows)  # type: ignore[arg-type]
+    before = cached.gather(np.arange(2), 2)
+    assert len(pickle.dumps(cached)) < 2000
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(cached)).gather(np.arange(2), 2), before)
