@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.compare.comparison import Comparison, require_same_rows
 from sentattn.compare.leaderboard import board_lines, board_rows, cells, heading, message_lines, verdict_rows
-from sentattn.console import Format
+from sentattn.console import Format, csv_lines
 from sentattn.errors import require_packages
 from sentattn.rendering import PAGES, PICTURES, require_format
 from sentattn.rendering.html import safe
@@ -20,6 +20,8 @@ from sentattn.run import replacing, writing
 if TYPE_CHECKING:
     import pandas as pd
     from wandb_workspaces.workspaces import Workspace
+
+    from sentattn.compare.insight import Insight
 
 
 class Leaderboard:
@@ -119,9 +121,16 @@ def insight_lines(comparison: Comparison, style: Format = "table") -> list[str]:
     """Returns the diagnostics of the attentions, if there are any."""
     if not comparison.insights:
         return []
-    from sentattn.compare.insight import lines
+    from sentattn.compare.insight import frame_rows, lines
 
-    return lines(comparison, style)
+    if style == "csv":
+        return ["", *csv_lines(frame_rows(named_insights([comparison])))]
+    return lines(comparison.insights, len(comparison.rows.labels_N), style)
+
+
+def named_insights(comparisons: Iterable[Comparison]) -> Iterator[tuple[str, str, Insight]]:
+    """Yields the insights of comparisons, each with the names of its data set and split."""
+    return ((each.data, each.split, insight) for each in comparisons for insight in each.insights)
 
 
 def _html(comparison: Comparison) -> str:

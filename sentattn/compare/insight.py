@@ -15,7 +15,7 @@ import torch
 
 from sentattn.compare.runs import EvaluatedRun, Setting
 from sentattn.compare.statistics import LEVEL, UNKNOWN, Estimate, blocks, holm, jackknife, seed_term
-from sentattn.console import Format, Progress, Table, csv_lines, table_in_format, table_lines, wrap
+from sentattn.console import Format, Progress, Table, table_in_format, table_lines, wrap
 from sentattn.errors import Fault, UserError, require_packages
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, rank_correlation, ranks, sample
 from sentattn.metrics import Floats, Ints
@@ -23,7 +23,6 @@ from sentattn.prediction.model import LoadedRun
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
-    from sentattn.compare.comparison import Comparison
     from sentattn.data.datamodule import TextData
 
 FILE = "insight-{split}-{rows}.parquet"
@@ -206,13 +205,10 @@ def table(insights: Sequence[Insight]) -> Table:
     return Table(["settings", *(COLUMNS[i].heading for i in shown)], rows, ABOUT)
 
 
-def lines(comparison: Comparison, style: Format) -> list[str]:
-    """Returns the table below what it says, in a format; for `csv` a line for each setting and column."""
-    insights = comparison.insights
-    if style == "csv":
-        return ["", *csv_lines(frame_rows([comparison]))]
+def lines(insights: Sequence[Insight], total: int, style: Format) -> list[str]:
+    """Returns the table below what it says, of a sample of so many rows in total, in a format other than `csv`."""
     heading, rows, about = table(insights)
-    count, total = len(insights[0].block_N), len(comparison.rows.labels_N)
+    count = len(insights[0].block_N)
     drawn = f"{count:,} of {total:,} rows" if count < total else f"all {total:,} rows"
     title = f"Does the attention mean anything? Means over {drawn} and over seeds."
     if style == "markdown":
@@ -262,15 +258,16 @@ def rounded(estimate: Estimate, digits: int) -> str:
     return f"{value:.{digits}f}" + ("" if math.isnan(estimate.error) else f" ±{half:.{digits}f}")
 
 
-def frame_rows(comparisons: Iterable[Comparison]) -> list[list[str]]:
-    """Returns a heading, and a row for each setting and column: the value and its interval, empty where unknown."""
+def frame_rows(insights: Iterable[tuple[str, str, Insight]]) -> list[list[str]]:
+    """Returns a heading, and a row for each setting and column: the value and its interval, empty where unknown.
+
+    Each insight comes with the names of its data set and split.
+    """
     rows = [["data", "split", "settings", "seeds", "rows", "metric", "value", "low", "high"]]
-    for comparison in comparisons:
-        for insight in comparison.insights:
-            start = [comparison.data, comparison.split, insight.setting.name]
-            start += [str(len(insight.seeds)), str(len(insight.block_N))]
-            for column in COLUMNS:
-                if not math.isnan((estimate := insight.estimate(column)).value):
-                    ends = ["", ""] if math.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]
-                    rows.append([*start, column.name, f"{estimate.value:.17g}", *ends])
+    for data, split, insight in insights:
+        start = [data, split, insight.setting.name, str(len(insight.seeds)), str(len(insight.block_N))]
+        for column in COLUMNS:
+            if not math.isnan((estimate := insight.estimate(column)).value):
+                ends = ["", ""] if math.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]
+                rows.append([*start, column.name, f"{estimate.value:.17g}", *ends])
     return rows
