@@ -67,8 +67,9 @@ def train_trial(task: TrialTask, threads: int, devices: int = 1) -> None:
 
 def _objectives(task: TrialTask, devices: int, report: TrialReport | None) -> list[float] | None:
     """Trains once for each seed; returns the means of the objectives, or None if the trial was pruned."""
-    numbers = [f"trainer.devices={devices}"] if devices > 1 else []  # numbered from 0 in a slot
-    settings = read_request([*task.arguments, *numbers]).settings
+    settings = Settings.of(task.settings or read_request(task.arguments).settings)
+    if devices > 1:  # numbered from 0 in a slot
+        settings = replace(settings, trainer={**settings.trainer, "devices": devices})
     compared = task.objectives[0] if len(task.objectives) == 1 else None
     reached: list[list[float]] = []
     for seed in range(settings.seed, settings.seed + task.repeats):

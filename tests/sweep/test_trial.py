@@ -117,7 +117,7 @@ def test_a_trial_that_diverges_is_pruned_with_its_error(tmp_path: Path) -> None:
 def test_a_setting_that_is_refused(tmp_path: Path) -> None:
     task = begin(tmp_path)
     with pytest.raises(SettingError):
-        run_trial(replace(task, arguments=[*task.arguments, "model.attention.hops=0"]), 1, 1)
+        run_trial(replace(task, settings=None, arguments=[*task.arguments, "model.attention.hops=0"]), 1, 1)
     assert record(task).state == "failed"
     assert record(task).error.startswith("model.attention.hops")
 

@@ -13,6 +13,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import JournalStorage
 from optuna.trial import TrialState
 
+from sentattn.config.schema import Settings
 from sentattn.config.search_space import Value
 from sentattn.config.types import Node
 from sentattn.errors import UserError
@@ -31,6 +32,7 @@ class TrialTask:
         number: Its number there.
         values: What it tries, by key.
         arguments: Its command line for `python -m sentattn.train`.
+        settings: The same, resolved; None where they are refused, which the trial records.
         objectives: The metrics that are its objectives.
         repeats: Trainings, with consecutive seeds.
         pruner: The pruner's settings.
@@ -40,6 +42,7 @@ class TrialTask:
     number: int
     values: Mapping[str, Value]
     arguments: Sequence[str]
+    settings: Settings | None
     objectives: Sequence[str]
     repeats: int
     pruner: Node
