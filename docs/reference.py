@@ -100,8 +100,8 @@ COMMAND: dict[str, tuple[str, dict[str, str]]] = {
         {"": "`false`"},
     ),
     "match_parameters": (
-        "A run directory, or `latest`: a check prints the `model.head.width`, or that of `model/encoder=tokenwise`, with "
-        "which this model trains as many parameters as that run, within 2%.",
+        "A run directory, or `latest`: a check prints the `model.head.width`, or the `model.encoder.width` of "
+        "`tokenwise`, with which this model trains as many parameters as that run, within 2%.",
         {"": "`null`"},
     ),
     "resume": (

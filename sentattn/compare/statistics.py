@@ -169,8 +169,9 @@ def welch(first: Term, second: Term) -> Term:
 def row_term(values_N: Floats, group_N: Ints | None = None, half_rows: Sequence[float] = ()) -> Term:
     """Returns the error of a mean that comes from its rows.
 
-    With groups the variance is G / (G - 1) times the sum over groups of (sum of deviations)^2, over N^2, with G - 1
-    degrees of freedom (Liang and Zeger 1986, for a mean).
+    With groups of n_g rows it is that of Bell and McCaffrey (2002, CR2) for a mean: the sum over groups of e_g^2 /
+    (1 - n_g / N), over N^2, where e_g is the sum of a group's deviations, with the degrees of freedom of `group_df`.
+    Groups alone count for them, not half rows.
 
     Args:
         values_N: A value for each row.
@@ -180,13 +181,50 @@ def row_term(values_N: Floats, group_N: Ints | None = None, half_rows: Sequence[
     """
     count, mean = len(values_N) + len(half_rows) / 2, _mean(values_N, half_rows)
     deviations_N = values_N - mean
-    if group_N is not None:
-        deviations_N = np.bincount(group_N, weights=deviations_N).astype(np.float64)
-    groups = len(deviations_N) + len(half_rows) / 2
-    if groups < 2:
+    of_half_rows = sum((value - mean) ** 2 for value in half_rows) / 2
+    if group_N is None:
+        squares = float(deviations_N @ deviations_N) + of_half_rows
+        return Term(count / (count - 1) * squares / count**2, count - 1) if count >= 2 else Term(0.0, 1.0)
+    sizes_G = np.bincount(group_N).astype(np.float64)
+    if len(sizes_G) < 2:
         return Term(0.0, 1.0)
-    squares = float(deviations_N @ deviations_N) + sum((value - mean) ** 2 for value in half_rows) / 2
-    return Term(groups / (groups - 1) * squares / count**2, groups - 1)
+    sums_G = np.bincount(group_N, weights=deviations_N)
+    squares = float((np.square(sums_G) / (1 - sizes_G / sizes_G.sum())).sum()) + of_half_rows
+    return Term(squares / count**2, group_df(sizes_G, _correlation(deviations_N, sums_G, sizes_G)))
+
+
+def group_df(sizes_G: Floats, correlation: float) -> float:
+    """Returns the degrees of freedom of the variance of a mean over groups of rows.
+
+    They are those of Satterthwaite for the quadratic form T' B T in the sums T of the groups (Bell and McCaffrey 2002),
+    whose variances are n_g (1 + (n_g - 1) r) for a correlation r within groups (Imbens and Kolesar 2016):
+    tr(B O)^2 / tr(B O B O). Equal groups have G - 1; one that is large has few, however many others there are.
+
+    Args:
+        sizes_G: Rows of each group, two groups or more.
+        correlation: The correlation r of the rows of a group, between 0 and 1.
+    """
+    shares_G = sizes_G / sizes_G.sum()
+    variances_G = sizes_G * (1 + (sizes_G - 1) * correlation)
+    # B = (I - p 1')' D (I - p 1') with D = diag(1 / (1 - p)), so B_gh = D_g [g = h] - q_g - q_h + c.
+    weights_G = 1 / (1 - shares_G)
+    q_G = weights_G * shares_G
+    c = float(q_G @ shares_G)
+    total, once, twice = (float((variances_G * q_G**power).sum()) for power in (0, 1, 2))
+    others = c**2 * total**2 + 2 * twice * total - 4 * c * once * total + 2 * once**2
+    diagonal = np.square(weights_G - 2 * q_G + c) - np.square(c - 2 * q_G)
+    trace = float((variances_G * (weights_G - 2 * q_G + c)).sum())
+    return trace**2 / (others + float((np.square(variances_G) * diagonal).sum()))
+
+
+def _correlation(deviations_N: Floats, sums_G: Floats, sizes_G: Floats) -> float:
+    """Returns the correlation of the rows of a group, by moments: the mean product of two rows over the mean square."""
+    pairs = float((sizes_G * (sizes_G - 1)).sum())
+    squares = float(deviations_N @ deviations_N)
+    if not pairs or not squares:
+        return 0.0
+    products = float(sums_G @ sums_G) - squares
+    return min(1.0, max(0.0, products / pairs / (squares / len(deviations_N))))
 
 
 def _mean(values_N: Floats, half_rows: Sequence[float]) -> float:
