@@ -17,7 +17,7 @@ COMMANDS = {
     "export": "write a trained model as ONNX, or for the Hugging Face Hub",
     "compare": "leaderboard of finished runs, with intervals and tests",
     "explore": "attention of several models in the browser, on any text",
-    "sync": "upload runs that were trained offline to Weights & Biases",
+    "sync": "upload runs that were logged offline to Weights & Biases",
     "cache": "what is cached on the disk, with its size, and how to delete it",
     "list": "models, data sets, experiments, sweeps and runs, a line each",
 }

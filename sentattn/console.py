@@ -27,6 +27,8 @@ LATEX_SPECIAL = str.maketrans(
     | {"±": r"$\pm$", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     | {"[": "{[}", "*": "{*}"}  # after the end of a row these would be its options
 )
+MARKDOWN_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\|*"})
+"""A bar would end a cell, and stars would make text between them italic."""
 Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
 
 
@@ -75,7 +77,7 @@ def csv_lines(rows: Iterable[Sequence[object]]) -> list[str]:
 def table_in_format(cells: Sequence[Sequence[str]], style: Literal["markdown", "latex"]) -> list[str]:
     """Returns rows of cells, the first of them the header, as Markdown or LaTeX."""
     if style == "markdown":
-        header, *rows = cells
+        header, *rows = ([cell.translate(MARKDOWN_SPECIAL) for cell in row] for row in cells)
         rule = ["---", *["---:"] * (len(header) - 1)]
         return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
     top, *body = [" & ".join(map(_in_latex, row)) + r" \\" for row in cells]

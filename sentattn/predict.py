@@ -57,7 +57,7 @@ from sentattn.data.readers import tables
 from sentattn.data.readers.archives import reading
 from sentattn.data.readers.tables import JSON, Options, as_columns
 from sentattn.errors import DataError, Fault, RunError, SettingError
-from sentattn.prediction.frames import free_name, prediction_columns
+from sentattn.prediction.frames import free_name, prediction_columns, prediction_values
 from sentattn.prediction.prediction import NO_TEXT, Prediction
 from sentattn.rendering import PAGES, require_format, save
 from sentattn.run import replacing, writing
@@ -156,8 +156,9 @@ def main(arguments: list[str]) -> None:
     header = settings.get("header", "column" in settings or trained.get("header", True))
     options = OPTIONS._replace(header=header, encoding=settings.get("encoding", tables.UTF8))
     text = settings.get("text", "")
-    rows = read_rows(source, column=column, options=options) if source else iter([Row("text", {COLUMN: text}, text)])
-    columns = column_names(source, column=column, options=options) if source else [COLUMN]
+    columns, rows = [COLUMN], iter([Row("text", {COLUMN: text}, text)])
+    if source:
+        columns, rows = read_rows(source, column=column, options=options)
     pairs = settings.get("pairs", not source and _shows_pairs(settings))
     summary = Summary(max_plotted=MAX_PLOTTED_WITH_PAIRS if pairs else MAX_PLOTTED)
 
@@ -240,24 +241,42 @@ def is_lines(source: str) -> bool:
     return source == STDIN or Path(source).suffix == TEXT
 
 
-def read_rows(source: str, *, column: str | Sequence[str] = COLUMN, options: Options = OPTIONS) -> Iterator[Row]:
-    """Yields the rows of a file in its order, those without a text too.
+def read_rows(
+    source: str, *, column: str | Sequence[str] = COLUMN, options: Options = OPTIONS
+) -> tuple[list[str], Iterator[Row]]:
+    """Returns the columns of a file, and its rows in their order, those without a text too.
 
     A `.txt` file and the standard input (`-`) hold one text a line; tables (CSV, TSV, JSON, parquet) have a
-    column of texts, or several, which are joined. Empty lines of a table are skipped. So that any row can be written
-    again, NaN and infinity become None, and half characters, which JSON can hold inside a list or an object, become
-    U+FFFD.
+    column of texts, or several, which are joined. Empty lines of a table are skipped. Of JSON the columns are the keys
+    of all objects, for which a file is read once more.
 
     Raises:
         DataError: If the file cannot be read; the message names file and line.
     """
-    if not is_lines(source):
-        columns, paths = as_columns(column), tables.table_paths(types.parse_names(source), "input")
-        for path, record in tables.all_records(paths, columns, HINT, options):
-            place = f"{path.name}, " if len(paths) > 1 else ""
-            values = {str(_writable(name)): _writable(value) for name, value in record.values.items()}
-            yield Row(f"{place}{record.where}", values, tables.text_of(record, columns, path))
-        return
+    if is_lines(source):
+        return [COLUMN], _lines(source, options)
+    names, paths = as_columns(column), tables.table_paths(types.parse_names(source), "input")
+    columns: dict[str, None] = {}
+    for path in paths:
+        rows = _table_rows([path], names, options)
+        for row in rows if {*JSON} & {*path.suffixes} else itertools.islice(rows, 1):
+            columns |= dict.fromkeys(row.values)
+    return list(columns), _table_rows(paths, names, options)
+
+
+def _table_rows(paths: Sequence[Path], columns: Sequence[str], options: Options) -> Iterator[Row]:
+    """Yields the rows of tables.
+
+    So that any row can be written again, NaN and infinity become None, and half characters, which JSON can hold inside
+    a list or an object, become U+FFFD.
+    """
+    for path, record in tables.all_records(paths, columns, HINT, options):
+        place = f"{path.name}, " if len(paths) > 1 else ""
+        values = {str(_writable(name)): _writable(value) for name, value in record.values.items()}
+        yield Row(f"{place}{record.where}", values, tables.text_of(record, columns, path))
+
+
+def _lines(source: str, options: Options) -> Iterator[Row]:
     path = Path(source)
     if source != STDIN:
         tables.require_table(path, "input", also=(TEXT,))
@@ -277,18 +296,6 @@ def _writable(value: object) -> object:
     if isinstance(value, dict):
         return {_writable(key): _writable(inner) for key, inner in value.items()}
     return [_writable(inner) for inner in value] if isinstance(value, list) else value
-
-
-def column_names(source: str, *, column: str | Sequence[str] = COLUMN, options: Options = OPTIONS) -> list[str]:
-    """Returns the columns of the input in their order: those of any file, and of any object of JSON."""
-    if is_lines(source):
-        return [COLUMN]
-    names: dict[str, None] = {}
-    for path in tables.table_paths(types.parse_names(source), "input"):
-        rows = read_rows(str(path), column=column, options=options)
-        for row in rows if {*JSON} & {*path.suffixes} else itertools.islice(rows, 1):
-            names |= dict.fromkeys(row.values)
-    return list(names)
 
 
 def predict_rows(rows: Iterable[Row], predict: Callable[[Iterator[str]], Iterator[Prediction]]) -> Iterator[Row]:
@@ -346,13 +353,12 @@ def _cells(rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str]) -
     added = [*prediction_columns(labels, columns), *(free_name(name, columns) for name in ("unknown_words", "error"))]
     yield [*columns, *added]
     for row in rows:
-        values = [_cell(row.values.get(column)) for column in columns]
-        if (prediction := row.prediction) is None:
-            yield [*values, *[""] * (len(added) - 1), NO_TEXT]
-        else:
-            shares = [f"{prediction.probabilities[label]:.6f}" for label in labels]
-            unknown = " ".join(prediction.tokens[token] for token in prediction.unknown)
-            yield [*values, str(prediction.label), *shares, unknown, ""]
+        prediction = row.prediction or Prediction.empty(row.text)
+        label, *shares = prediction_values(prediction, labels)
+        unknown = " ".join(prediction.tokens[token] for token in prediction.unknown)
+        values = [*(_cell(row.values.get(column)) for column in columns), _cell(label)]
+        values += ["" if math.isnan(share) else f"{share:.6f}" for share in shares]
+        yield [*values, unknown, "" if row.prediction else NO_TEXT]
 
 
 def _cell(value: object) -> str:

@@ -103,5 +103,11 @@ def test_a_latex_table_has_every_text_as_it_is(cells: list[tuple[str, str]]) -> 
         assert found == [one_line(cell) for cell in row]
 
 
+def test_a_markdown_table_has_bars_and_stars_as_they_are() -> None:
+    heading, _, row = console.table_in_format([["a|b", "g*x"], ["*1*", "\\|"]], "markdown")
+    assert heading == r"| a\|b | g\*x |"
+    assert row == r"| \*1\* | \\\| |"
+
+
 def one_line(text: str) -> str:
     return " ".join(text.split())

@@ -28,14 +28,12 @@ class Uploaded:
     Attributes:
         arguments: What the run was opened with.
         history: Its rows.
-        summary: What was added to its summary after it had ended.
         files: Names of its files.
         complete: Whether its end was reported.
     """
 
     arguments: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
-    summary: dict[str, Any] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
     complete: bool = False
 
@@ -84,26 +82,6 @@ class Server(ThreadingHTTPServer):
         bucket = {"id": name, "name": name, "displayName": name, "description": None, "config": "{}"}
         bucket |= {"sweepName": None, "project": PROJECT, "historyLineCount": len(run.history)}
         return {"upsertBucket": {"bucket": bucket, "inserted": inserted}}
-
-    def show(self, name: str) -> dict[str, Any]:
-        """Returns a run as W&B's public API asks for it."""
-        if name not in self.runs:
-            return {"project": {"run": None}}
-        summary = json.dumps(self.runs[name].summary)
-        run = {
-            "projectId": "1",
-            "id": name,
-            "name": name,
-            "state": "finished",
-            "config": "{}",
-            "user": {"name": "someone"},
-        }
-        return {"project": {"run": run | {"summaryMetrics": summary, "systemMetrics": "{}", "historyKeys": {}}}}
-
-    def update(self, variables: dict[str, Any]) -> dict[str, Any]:
-        """Replaces the summary of a run."""
-        self.runs[variables["id"]].summary = json.loads(variables["summaryMetrics"])
-        return {"upsertBucket": {"bucket": {"id": variables["id"]}}}
 
     def save_view(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Makes a workspace or a report, or replaces the one with the same id."""
@@ -170,10 +148,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _data(self, request: dict[str, Any]) -> dict[str, Any]:
         query, variables = request["query"], request.get("variables") or {}
-        if "summaryMetrics: $summaryMetrics}" in query:
-            return self.server.update(variables)
-        if "fragment RunFragment" in query:
-            return self.server.show(variables["name"])
         if "upsertView(" in query:
             return self.server.save_view(variables)
         if "allViews(" in query:

@@ -3,7 +3,7 @@
 usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
                                   [pairs=declared] [plan=FILE.yaml] [reference=tfidf,nbsvm,...] [insight=true]
                                   [format=table] [output=FILE] [columns=NAME,...] [report=FILE] [figure=FILE]
-                                  [to=wandb]
+                                  [to=wandb] [trust=true]
 
   FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
               Trials of sweeps are left out unless their own directories are given
@@ -19,18 +19,24 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
   reference   linear models over n-grams, fitted once on the same training rows: tfidf (TF-IDF of 1 and 2 words,
               logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words). probe: logistic regression over the
               mean and over the first state of the pretrained encoder of the runs, which is not trained
-  insight     true: what the attention means, as tables below the leaderboard: the shape of the weights, their
-              faithfulness and, on the demo, plausibility, on a sample of 200 rows; a number, or all, for another
-              sample. Kept with each run, so the next call is fast
+  insight     true: whether the attention means anything, as a table below the leaderboard: how many tokens it reaches,
+              what the prediction is without them and with other weights, and how far seeds and, on the demo, people
+              agree, on a sample of 200 rows; a number, or all, for another sample. Kept with each run, so the next
+              call is fast
+  trust       trust=true reads texts with models of your own classes, for insight= and report=: it can run any code that
+              a run names
   output_dir  folder for the runs of references; default outputs
   format      table (default), markdown, csv or latex
   columns     columns of the leaderboard, such as accuracy,f1_macro,train_seconds; default all, in a terminal a few
-  output      file for the leaderboard; with format=csv the tests are written next to it, as NAME-tests.csv
+  output      file for the leaderboard; with format=csv the tests are written next to it, as NAME-tests.csv, and
+              those of insight= as NAME-insight.csv
   report      file for a page with charts, the numbers behind them, and texts on which settings disagree; of a single
               run directory it is written into it, as report.html
   figure      .pdf, .svg or .png file for a figure of a paper, one column wide and legible in grey: the differences of
               the pairs of the plan, or of the declared ones, with intervals and verdicts; accuracy against training
               time, and against data.train_size
+  to          wandb: a workspace and a report on Weights & Biases, of the runs, or trials of a study, that were logged
+              to it; kept in FOLDER/wandb.json, so that the same command updates them
 
 A verdict needs three seeds of each setting, except where all its trainings are equal, as those of references are.
 
@@ -78,6 +84,7 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "plan": ("str", None),
     "reference": ("str", ""),
     "insight": ('bool | Count | Literal["all"]', False),
+    "trust": ("bool", False),
     "output_dir": ("str", "outputs"),
     "format": ('Literal["table", "markdown", "csv", "latex"]', "table"),
     "columns": ("str", ""),
@@ -87,7 +94,7 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "to": ('Literal["wandb"]', None),
 }
 """Type and default of each option."""
-ANALYSIS = ("split", "where", "margin", "pairs", "plan", "reference", "insight", "output_dir")
+ANALYSIS = ("split", "where", "margin", "pairs", "plan", "reference", "insight", "trust", "output_dir")
 """Options that `leaderboard` has too."""
 
 
@@ -101,8 +108,7 @@ def main(arguments: list[str]) -> None:
     if comparisons:
         _print(comparisons, options)
     if options["to"]:
-        from sentattn.compare.dashboard import publish
-        from sentattn.loggers.wandb.dashboard import FILE
+        from sentattn.compare.dashboard import FILE, publish
 
         for line in publish(paths[0] / FILE, comparisons, studies):
             print(line, flush=True)
@@ -115,15 +121,17 @@ def leaderboard(
 
     Args:
         runs: Runs, run directories, or folders that hold some; one or several.
-        options: Options of the command: `split`, `where`, `margin`, `pairs`, `plan`, `reference`, `insight` and
-            `output_dir`, such as `reference=["tfidf", "nbsvm"]`.
+        options: Options of the command: `split`, `where`, `margin`, `pairs`, `plan`, `reference`, `insight`, `trust`
+            and `output_dir`, such as `reference=["tfidf", "nbsvm"]`. A `Run` that is trusted needs no `trust`.
 
     Raises:
         UserError: If an option is wrong, or no finished run is left.
     """
     from sentattn.compare.board import Leaderboard
 
-    several = [runs] if isinstance(runs, Run | str | os.PathLike) else runs
+    several = [runs] if isinstance(runs, Run | str | os.PathLike) else list(runs)
+    if any(isinstance(run, Run) and run.trust for run in several):
+        options = {"trust": True, **options}
     # A path begins with "/" or "./", and so is none of the options.
     paths = [os.path.join(".", run.path if isinstance(run, Run) else run) for run in several]
     read = _read_options([*paths, *as_arguments((), **options)], {key: OPTIONS[key] for key in ANALYSIS})
@@ -174,7 +182,7 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     from sentattn.compare.comparison import read_comparisons, require_same_rows
 
     split = options["split"] or _default_split(paths)
-    comparisons, faults = read_comparisons(paths, split=split, where=options["where"])
+    comparisons, faults = read_comparisons(paths, split=split, where=options["where"], trust=options["trust"])
     if options["reference"]:
         from sentattn.compare.references import add_references, require_references
 
@@ -214,17 +222,21 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     from sentattn.compare.board import Leaderboard, insight_lines
     from sentattn.compare.leaderboard import board_lines, verdict_rows
 
-    board, style, tables = Leaderboard(comparisons), options["format"], []
-    for comparison in comparisons:
-        lines = board_lines(comparison, style, options["columns"])
-        tables.append("\n".join([*lines, *insight_lines(comparison, style)]))
+    board, style = Leaderboard(comparisons), options["format"]
+    boards = ["\n".join(board_lines(comparison, style, options["columns"])) for comparison in comparisons]
+    tables = ["\n".join([text, *insight_lines(one, style)]) for text, one in zip(boards, comparisons, strict=True)]
     print(board.text(tables))
     if options["output"]:
         file = Path(options["output"])
-        _write(file, tables)
+        _write(file, boards if style == "csv" else tables)
         if style == "csv":
             tests = ["\n".join(csv_lines(verdict_rows(comparison))) for comparison in comparisons]
             _write(file.with_name(f"{file.stem}-tests{file.suffix}"), tests)
+            if any(comparison.insights for comparison in comparisons):
+                from sentattn.compare.insight import frame_rows
+
+                found = "\n".join(csv_lines(frame_rows(comparisons)))
+                _write(file.with_name(f"{file.stem}-insight{file.suffix}"), [found])
     run = Path(options["runs"][0])
     is_run = len(options["runs"]) == 1 and (run / CONFIG).is_file()
     if report := options["report"] or (run / REPORT if is_run else None):

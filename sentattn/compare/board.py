@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.compare.comparison import Comparison, require_same_rows
-from sentattn.compare.leaderboard import board_lines, cells, heading, message_lines, values, verdict_rows
+from sentattn.compare.leaderboard import board_lines, board_rows, cells, heading, message_lines, verdict_rows
 from sentattn.console import Format
 from sentattn.errors import require_packages
 from sentattn.rendering import PAGES, PICTURES, require_format
@@ -20,6 +19,7 @@ from sentattn.run import replacing, writing
 
 if TYPE_CHECKING:
     import pandas as pd
+    from wandb_workspaces.workspaces import Workspace
 
 
 class Leaderboard:
@@ -44,9 +44,8 @@ class Leaderboard:
 
         frames = []
         for comparison in self.comparisons:
-            header, *rows, _ = values(comparison)  # the last is the share of the largest class
-            frame = pd.DataFrame([[math.nan if cell == "" else cell for cell in row] for row in rows], columns=header)
-            frames.append(frame.assign(data=comparison.data, rows=len(comparison.rows.labels_N)))
+            *rows, _ = board_rows(comparison)  # the last is the share of the largest class
+            frames.append(pd.DataFrame(rows).assign(data=comparison.data, rows=len(comparison.rows.labels_N)))
         return pd.concat(frames, ignore_index=True)
 
     @property
@@ -84,6 +83,22 @@ class Leaderboard:
             temporary.write_bytes(to_bytes(partial(draw, self.comparisons[0]), path.suffix.lower()[1:], DPI))
         return path
 
+    def workspace(self, *, entity: str, project: str) -> Workspace:
+        """Returns the workspace on W&B of the runs that were logged to it; its `save()` saves it there.
+
+        Args:
+            entity: W&B user or team.
+            project: W&B project of the runs.
+
+        Raises:
+            UserError: If `wandb-workspaces` is not installed, or the runs have different rows.
+        """
+        require_packages("workspace", "leaderboard(...).workspace", ["wandb_workspaces"], "sentattn[dashboard]")
+        from sentattn.compare.dashboard import comparison_pages
+
+        require_same_rows("project", project, self.comparisons)
+        return comparison_pages(self.comparisons[0], entity=entity, project=project)[0]
+
     def text(self, tables: Sequence[str]) -> str:
         """Returns tables, one for each comparison, with the results of the tests."""
         texts = ["These runs have different rows; each table below is about runs with the same rows."]
@@ -106,7 +121,7 @@ def insight_lines(comparison: Comparison, style: Format = "table") -> list[str]:
         return []
     from sentattn.compare.insight import lines
 
-    return lines(comparison.insights, style, rows=len(comparison.rows.labels_N))
+    return lines(comparison, style)
 
 
 def _html(comparison: Comparison) -> str:

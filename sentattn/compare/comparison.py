@@ -249,13 +249,13 @@ class Comparison:
 
 
 def read_comparisons(
-    paths: Sequence[Path], *, split: str, where: Sequence[str] = ()
+    paths: Sequence[Path], *, split: str, where: Sequence[str] = (), trust: bool = False
 ) -> tuple[list[Comparison], list[Fault]]:
     """Reads runs and groups them by the rows that they were evaluated on, the most settings first.
 
     The arguments and errors are those of `read_runs`; returns the comparisons, and an error for each run left out.
     """
-    runs, faults = read_runs(paths, split=split, where=where)
+    runs, faults = read_runs(paths, split=split, where=where, trust=trust)
     by_rows: dict[tuple[object, object], list[EvaluatedRun]] = defaultdict(list)
     for run in runs:
         by_rows[run.result["data"], run.rows.key].append(run)

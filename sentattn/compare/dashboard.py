@@ -1,152 +1,255 @@
-"""The dashboard of a comparison on W&B: its content, its publication, and runs that are uploaded for it."""
+"""The workspace and the report on W&B of a comparison or of a study, as objects of `wandb-workspaces`."""
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.leaderboard import board_lines, notes
-from sentattn.config.types import Json, Node
+from sentattn.console import table_in_format
 from sentattn.errors import Fault, RunError
-from sentattn.loggers import LoggedRun, wandb_logger
-from sentattn.loggers.wandb import dashboard as boards
-from sentattn.loggers.wandb.dashboard import Specification
-from sentattn.loggers.wandb.upload import LocalRun, find_runs, offline_reason, upload
-from sentattn.prediction.model import LABELS
-from sentattn.run import MODEL, PREDICTIONS, RESULT, Run, summarize
+from sentattn.loggers.wandb.upload import LocalRun, find_runs, server, upload, wandb_settings
+from sentattn.run import RESULT, TRIALS, Run, summarize, write_atomically, writing
 
+if TYPE_CHECKING:
+    from wandb_workspaces.reports.v2 import Report
+    from wandb_workspaces.workspaces import Workspace
+
+FILE = "wandb.json"
+"""The addresses of what was saved, by what it is about."""
+COLUMNS = ["run:displayName", "summary:test/accuracy", "summary:val/accuracy", "summary:seconds/train", "config:seed"]
+"""Columns that are pinned in the table of runs."""
+MAX_BARS, MAX_ROWS = 50, 10
+"""Most settings in a bar chart, and most trials in the table of a study."""
+PICTURES = "files/media/images/attention/*.png"
+OVER_SEEDS = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stderr"}
+"""A point for each setting: the mean over its seeds, with its standard error."""
+CONFUSION = {"Actual": "Actual", "Predicted": "Predicted", "nPredictions": "nPredictions"}
 INTERVALS = (
     "The intervals of this table count rows (or their groups) and seeds, so they are about another training on other "
     "rows. The bars of the charts are standard errors over seeds alone, as W&B computes them."
 )
 
 
-def specification(comparison: Comparison, ids: Mapping[Path, str], place: Node) -> Specification:
-    """Returns the dashboard of a comparison from the names of its runs on W&B, which are at a place."""
-    paths = [run.path for setting in comparison.leaderboard for run in setting.runs if run.path in ids]
-    split = comparison.split
-    bars, curves, errors = boards.leaderboard_panels(split), boards.curve_panels(), [boards.confusion_panel(split)]
-    pictures = boards.picture_panels(paths)
-    blocks: list[Json] = [
-        {"kind": "MarkdownBlock", "text": "\n".join(board_lines(comparison, "markdown"))},
-        *({"kind": "P", "text": text} for text in (INTERVALS, *notes(comparison.leaderboard))),
+def comparison_pages(comparison: Comparison, *, entity: str, project: str) -> tuple[Workspace, Report]:
+    """Returns the workspace and the report of the runs of a comparison that were logged to W&B."""
+    import wandb_workspaces.reports.v2 as wr
+
+    split, accuracy = comparison.split, f"{comparison.split}/accuracy"
+    logged = find_runs(run.path for run in comparison_runs(comparison))
+    board: list[Any] = [
+        wr.BarPlot(title=metric, metrics=[metric], max_bars_to_show=MAX_BARS, **OVER_SEEDS)
+        for metric in (accuracy, f"{split}/log_loss")
+    ]
+    for cost in ("seconds/train", "parameters/total", "latency_ms/one"):
+        x, y = wr.SummaryMetric(cost), wr.SummaryMetric(accuracy)
+        board.append(wr.ScatterPlot(title=f"{accuracy} against {cost}", x=x, y=y, log_x=True))
+    board.append(wr.RunComparer(diff_only="split"))
+    curves = _curves(**OVER_SEEDS)
+    errors = wr.CustomChart(
+        query={"summaryTable": {"tableKey": f"{split}/confusion_matrix_table"}},
+        chart_name="wandb/confusion_matrix/v1",
+        chart_fields=CONFUSION,
+        chart_strings={"title": f"confusion matrix, {split}"},
+    )
+    blocks = [
+        wr.MarkdownBlock(text="\n".join(board_lines(comparison, "markdown"))),
+        *map(wr.P, (INTERVALS, *notes(comparison.leaderboard))),
     ]
     for title, items in comparison.messages:
-        blocks += [{"kind": "P", "text": title}, *([{"kind": "UnorderedList", "items": items}] if items else [])]
-    blocks.append({"kind": "PanelGrid", "panels": [*bars, *curves, *errors]})
-    return boards.dashboard(
-        place,
-        [ids[path] for path in paths],
+        blocks += [wr.P(title), *([wr.UnorderedList(items=items)] if items else [])]
+    return _pages(
+        logged,
+        entity=entity,
+        project=project,
         name=f"{comparison.data}, {len(comparison.settings)} settings",
-        about=f"{comparison.data}, split {split}, {len(comparison.rows.labels_N)} rows",
         description=f"split {split}",
-        sections={"Leaderboard": bars, "Learning curves": curves, "Errors": errors, "Attention": pictures},
+        sections={"Leaderboard": board, "Learning curves": curves, "Errors": [errors], "Attention": _pictures(logged)},
         blocks=blocks,
+        charts=[*board, *curves, errors],
+    )
+
+
+def comparison_runs(comparison: Comparison) -> list[Run]:
+    """Returns the runs of the leaderboard, one for each setting and seed."""
+    return [run.run for setting in comparison.leaderboard for run in setting.runs]
+
+
+def study_pages(study: Path, *, entity: str, project: str) -> tuple[Workspace, Report]:
+    """Returns the workspace and the report of the complete trials of a study that were logged to W&B."""
+    import pyarrow.parquet as pq
+    import wandb_workspaces.reports.v2 as wr
+
+    table = pq.read_table(study / TRIALS)
+    names = table.column_names
+    searched = names[names.index("state") + 1 : names.index("best_epoch")]
+    complete = [row for row in table.to_pylist() if row["state"] == "complete"]
+    logged = [run for row in complete for run in find_runs([study / "trials" / str(row["number"])])]
+    first = Run(logged[0].directory) if logged else None
+    values = summarize(first.result) if first else {}
+    # An objective such as `latency_ms.one` is `latency_ms/one` among the final values of a run.
+    keys, metrics = (
+        [name for name in searched if (name.replace(".", "/") in values) is known] for known in (False, True)
+    )
+    order = ""
+    if first and (metric := first.settings["objective"]["metric"]) in metrics:
+        complete.sort(key=lambda row: row[metric], reverse=first.settings["objective"]["mode"] == "max")
+        order = f", the best by {metric} first"
+    charts: list[Any] = []
+    for metric in (name.replace(".", "/") for name in metrics):
+        axes = [*map(wr.Config, keys), wr.SummaryMetric(metric)]
+        columns = [wr.ParallelCoordinatesPlotColumn(metric=axis) for axis in axes]
+        charts += [
+            wr.ParallelCoordinatesPlot(title=f"settings and {metric}", columns=columns),
+            wr.ParameterImportancePlot(with_respect_to=metric),
+        ]
+    heading = ["trial", *keys, *metrics, "seconds"]
+    best = complete[:MAX_ROWS]
+    cells = [heading, *([_cell(row[name]) for name in ("number", *heading[1:])] for row in best)]
+    return _pages(
+        logged,
+        entity=entity,
+        project=project,
+        name=f"study {study.name}",
+        description=f"{len(complete)} complete trials",
+        sections={"Sweep": charts, "Learning curves": _curves()},
+        blocks=[
+            wr.P(f"{len(best)} of {len(complete)} complete trials{order}."),
+            wr.MarkdownBlock(text="\n".join(table_in_format(cells, "markdown"))),
+        ],
+        charts=charts,
+    )
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _curves(**over_seeds: str) -> list[Any]:
+    """Returns learning curves."""
+    import wandb_workspaces.reports.v2 as wr
+
+    metrics = ("val/accuracy", "val/log_loss", "train/loss", "train/gradient_norm")
+    return [wr.LinePlot(title=metric, x="epoch", y=[metric], **over_seeds) for metric in metrics]
+
+
+def _pictures(logged: Iterable[LocalRun]) -> list[Any]:
+    """Returns the pictures of attention that runs have logged, if there are any."""
+    import wandb_workspaces.reports.v2 as wr
+
+    # W&B adds the step and a hash to the name, as in row_12_2000_0a1b.png.
+    keys = {f"attention/{file.name.rsplit('_', 2)[0]}" for run in logged for file in run.file.parent.glob(PICTURES)}
+    return [wr.MediaBrowser(title="attention", media_keys=sorted(keys), num_columns=2)] if keys else []
+
+
+def _pages(
+    logged: Sequence[LocalRun],
+    *,
+    entity: str,
+    project: str,
+    name: str,
+    description: str,
+    sections: Mapping[str, Sequence[Any]],
+    blocks: Sequence[Any],
+    charts: Sequence[Any],
+) -> tuple[Workspace, Report]:
+    """Returns a workspace of panels by section, and a report of blocks and charts, about the same runs."""
+    import wandb_workspaces.reports.v2 as wr
+    import wandb_workspaces.workspaces as ws
+    from wandb_workspaces import expr
+
+    filters = expr.And(expr.Metric("ID").isin([run.run_id for run in logged]))
+    runs = wr.Runset(entity=entity, project=project, name=name, filters=filters)
+    grid = wr.PanelGrid(panels=deepcopy(list(charts)), runsets=[runs])
+    return (
+        ws.Workspace(
+            entity=entity,
+            project=project,
+            name=name,
+            sections=[
+                ws.Section(name=title, panels=list(panels), is_open=True)
+                for title, panels in sections.items()
+                if panels
+            ],
+            runset_settings=ws.RunsetSettings(filters=filters, pinned_columns=COLUMNS),
+        ),
+        wr.Report(entity=entity, project=project, title=name, description=description, blocks=[*blocks, grid]),
     )
 
 
 def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Path]) -> Iterator[str]:
-    """Uploads the runs that W&B does not have, writes `dashboard.json`, and publishes its content.
+    """Saves a workspace and a report of each comparison and study on W&B, and their addresses in a file.
 
-    Without a key or network the file is written and nothing is published. A dashboard that was published before is
-    replaced. Yields a line for each step.
+    What the file knows is replaced on W&B. Runs that were logged offline are uploaded afterwards. Yields a line for
+    each step.
 
     Raises:
-        RunError: With everything that failed, after the rest was done.
+        RunError: If no run was logged to W&B, there is no key, or the server cannot be reached or refuses something.
     """
-    former = boards.published(path)
-    faults: list[Fault] = []
-    specifications: list[Specification] = []
-    sources: list[tuple[list[Run], Mapping[Path, Node], Callable[..., Specification]]] = []
+    known = _read(path)
+    uploads: list[LocalRun] = []
+    sources: list[tuple[str, list[Run], Callable[..., tuple[Workspace, Report]]]] = []
     for comparison in comparisons:
-        runs = [run.run for setting in comparison.leaderboard for run in setting.runs]
-        sources.append((runs, {}, partial(specification, comparison)))
+        about = f"{comparison.data}, split {comparison.split}, {len(comparison.rows.labels_N)} rows"
+        sources.append((about, comparison_runs(comparison), partial(comparison_pages, comparison)))
     for study in studies:
         trials = [Run(file.parent) for file in sorted(study.glob(f"trials/**/{RESULT}"))]
-        sources.append((trials, boards.tried_values(study, trials), partial(boards.study_specification, study)))
-    for runs, values, specify in sources:
-        place = boards.place_of(run.settings for run in runs)
-        reason = offline_reason(place["host"])
-        ids = {run.path: run.path.name for run in runs} if reason else {}
-        for run in () if reason else runs:
-            try:
-                local = log_run(run, place, values.get(run.path))
-                outcome = upload(local)
-                ids[run.path] = local.run_id
-                if outcome:
-                    yield f"{run.path}: {outcome}"
-            except RunError as error:
-                faults += [
-                    Fault(str(run.path), fault.kind, f"{run.path} was not uploaded: {fault}") for fault in error.faults
-                ]
-        content = specify(ids, place)
-        about = content["about"]
-        content["published"] = former.get(about, {})
-        specifications.append(content)
+        sources.append((f"study {study.name}", trials, partial(study_pages, study)))
+    for about, runs, make in sources:
+        logged = find_runs(run.path for run in runs)
+        if without := sorted({str(run.path) for run in runs} - {str(run.directory) for run in logged}):
+            yield f"{about}: not shown, as they were trained without W&B: {', '.join(without)}"
+        if not logged:
+            raise RunError(Fault("to", "missing", f"{about}: no run was logged to W&B, as logger=wandb does."))
+        addresses = known.setdefault(about, {})
         try:
-            if not reason:
-                boards.publish(content, former)
-        except RunError as error:
-            faults += error.faults
-        finally:  # the next call replaces what was published
-            boards.write(path, specifications)
-        if reason:
-            yield f"{about}: in {path}, not published: {reason}. The same command publishes it later."
-        else:
-            yield from (f"{name}: {address}" for name, address in content["published"].items())
-    if faults:
-        raise RunError(*dict.fromkeys(faults))
+            _save(make, logged[0], addresses)
+        finally:
+            if addresses:  # the next call replaces what was saved
+                with writing(path):
+                    write_atomically(path, json.dumps(known, indent=2, ensure_ascii=False) + "\n")
+        yield from (f"{name}: {address}" for name, address in addresses.items())
+        uploads += logged
+    yield upload(uploads)
 
 
-def log_run(run: Run, place: Node, values: Node | None = None) -> LocalRun:
-    """Returns W&B's folder of a finished run, and writes it if it is missing: metrics, summary and confusion matrices.
+def _save(make: Callable[..., tuple[Workspace, Report]], run: LocalRun, addresses: dict[str, str]) -> None:
+    """Saves a workspace and a report in the project of a run, and notes the address of each."""
+    import wandb
 
-    `place` is the `project`, `entity` and `host` of a run that was trained without W&B; `values` are those that a trial
-    of a sweep tried, by their keys. A `RunError` if the run is damaged or W&B's files cannot be written.
-    """
-    if logged := find_runs([run.path]):
-        return logged[0]._replace(host=logged[0].host or place["host"])
-    result, matrices = run.result, _confusions(run)
-    settings = {"group": None, "tags": [], **run.settings}
-    # Resumed, so that the guard logs the epochs of the run directory.
-    logged_run = LoggedRun(run.path, settings, str(result["setting"]), resumed=True, study=result.get("study"))
-    guard = wandb_logger(**place, mode="offline", run=logged_run)
-    output = io.StringIO()
-    with redirect_stdout(output), redirect_stderr(io.StringIO()):
-        guard.start()
-        guard.attempt(lambda logger: logger.experiment.config.update(dict(values or {}), allow_val_change=True), None)
-        guard.log_media(lambda: matrices, epoch=int(result.get("best_epoch") or 1))
-        guard.finish(summarize(result))
-    if not (logged := find_runs([run.path])):
-        reason = output.getvalue().strip() or "W&B wrote no file"
-        raise RunError(Fault(str(run.path), "failed", f"{run.path} cannot be logged for W&B: {reason}"))
-    return logged[0]._replace(host=place["host"])
+    place = wandb_settings(Run(run.directory).settings)
+    with server(run.host):
+        entity = str(place["entity"] or wandb.Api().default_entity)
+    workspace, report = make(entity=entity, project=place["project"])
+    with server(run.host):  # the report first, since it makes a project that does not exist
+        report = _replacing(report, addresses.get("report"), "title", "description", "blocks").save()
+        addresses["report"] = str(report.url)
+        workspace = _replacing(workspace, addresses.get("workspace"), "name", "sections", "runset_settings").save()
+        addresses["workspace"] = str(workspace.url)
 
 
-def _confusions(run: Run) -> dict[str, object]:
-    """Returns the confusion matrix of each split of which the run has predictions; a `RunError` without predictions."""
-    import pyarrow.parquet as pq
+def _replacing(page: Any, address: str | None, *fields: str) -> Any:
+    """Returns the page at an address with the contents of another, and the other where there is none."""
+    kept = None
+    if address is not None:
+        with suppress(ValueError, TypeError, KeyError, AttributeError):  # the answer has null for a deleted object
+            kept = type(page).from_url(address)
+    if kept is None:
+        return page
+    for field in fields:
+        setattr(kept, field, getattr(page, field))
+    return kept
 
-    from sentattn.loggers.wandb.run import confusion_matrix  # imports Lightning
 
-    try:
-        table = pq.read_table(run.path / PREDICTIONS, columns=["split", "label", "predicted"])
-    except (OSError, ValueError, KeyError) as error:
-        message = f"{run.path / PREDICTIONS} cannot be read: {error}."
-        raise RunError(Fault(str(run.path), "damaged", message)) from error
-    split_N = np.array(table["split"].to_pylist())
-    labels_N, predicted_N = table["label"].to_numpy(), table["predicted"].to_numpy()
-    file = run.path / MODEL / LABELS  # a reference has no model
-    numbers = range(int(max(labels_N.max(), predicted_N.max())) + 1)
-    names = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else [*map(str, numbers)]
-    return {
-        f"{split}/confusion_matrix": confusion_matrix(labels_N[split_N == split], predicted_N[split_N == split], names)
-        for split in np.unique(split_N).tolist()
-    }
+def _read(path: Path) -> dict[str, dict[str, str]]:
+    """Returns the addresses in a file, by what they are about; none if it cannot be read."""
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return {about: dict(addresses) for about, addresses in content.items()}
+    return {}

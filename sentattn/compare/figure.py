@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sentattn.compare.comparison import Comparison, Pair
-from sentattn.compare.report.charts import accuracy_range, bar, colour, log_ticks
+from sentattn.compare.report.charts import ABOVE, ACCURACY, BELOW, accuracy_range, colour, log_ticks, with_interval
 from sentattn.compare.report.summaries import TRAIN_SIZE, Curve, curves
 from sentattn.console import format_count
 from sentattn.errors import Fault, RunError
@@ -97,12 +97,12 @@ def _draw_pairs(pairs: Sequence[Pair], labels: Sequence[str], margin: float, axe
 def _draw_curves(curves: Sequence[Curve], labels: Sequence[str], title: str, axes: Axes) -> None:
     """Draws accuracies with their intervals, and a legend below."""
     for n, (curve, label) in enumerate(zip(curves, labels, strict=True)):
-        look = {"marker": MARKERS[n % len(MARKERS)], "linestyle": STYLES[n % len(STYLES)], "color": colour(n)}
-        ends = bar(curve.accuracies)
-        errors = 100 * np.maximum(0, [ends["arrayminus"], ends["array"]])
-        values = [100 * value for value, _ in curve.accuracies]
+        look = {"marker": MARKERS[n % len(MARKERS)], "linestyle": STYLES[n % len(STYLES)], "color": colour(n + 1)}
+        rows = [with_interval(*accuracy) for accuracy in curve.accuracies]
+        errors = 100 * np.maximum(0, [[row[side] for row in rows] for side in (BELOW, ABOVE)])
+        values = [100 * row[ACCURACY] for row in rows]
         axes.errorbar(curve.x, values, errors, capsize=1.5, label=label, **POINT | look)
-    low, high = accuracy_range([accuracy for curve in curves for accuracy in curve.accuracies])
+    low, high = accuracy_range([with_interval(*accuracy) for curve in curves for accuracy in curve.accuracies])
     axes.set(xlabel=title, ylabel="accuracy (%)", ylim=(100 * low, 100 * high), xscale="log")
     x = [x for curve in curves for x in curve.x]
     axes.set_xticks(ticks := log_ticks(min(x), max(x)), list(map(format_count, ticks)))

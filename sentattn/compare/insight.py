@@ -1,55 +1,99 @@
-"""Diagnostics of the attention of compared runs: computed once, kept with each run, and shown as tables."""
+"""Diagnostics of the attention of compared runs: computed once, kept with each run, and shown as one table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from operator import sub
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 
 from sentattn.compare.runs import EvaluatedRun, Setting
-from sentattn.compare.statistics import UNKNOWN, Estimate, Term, blocks, jackknife, seed_term
+from sentattn.compare.statistics import LEVEL, UNKNOWN, Estimate, blocks, holm, jackknife, seed_term
 from sentattn.console import Format, Progress, Table, csv_lines, table_in_format, table_lines, wrap
 from sentattn.errors import Fault, UserError, require_packages
-from sentattn.insight.diagnostics import KINDS, SHARES, Diagnostics, Texts, diagnose, percent, rank_correlation, sample
-from sentattn.insight.metrics import is_ranking
-from sentattn.insight.weights import Over
+from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, rank_correlation, ranks, sample
 from sentattn.metrics import Floats, Ints
 from sentattn.prediction.model import LoadedRun
-from sentattn.run import SPLITS
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
+    from sentattn.compare.comparison import Comparison
     from sentattn.data.datamodule import TextData
 
-FILES: Mapping[Over, str] = {
-    "tokens": "insight-{split}-{rows}.parquet",
-    "ngrams": "insight-ngrams-{split}-{rows}.parquet",
-}
-"""The files of a run with the diagnostics of a sample, by what the attention is over."""
+FILE = "insight-{split}-{rows}.parquet"
+"""The file of a run with the diagnostics of a sample."""
 ROWS = 200
 """Rows of a sample: a mean fall of the probability is then known to about 0.02. A text costs hundreds of passes."""
-INTERVALS = "with 95% intervals where there are seeds enough"
-RANKINGS = {
-    "attention": "attn",
-    "attention_x_gradient": "a*g",
-    "integrated_magnitude": "|IG|",
-    "integrated": "IG",
-    "input_x_gradient": "g*x",
+SMALLEST_FALL = 0.01
+"""Of a probability: what is less counts as none in the conclusion, whatever its interval."""
+MOST_DIGITS = 5
+FIRST_COLUMNS = 8
+"""Columns of a terminal of 80, next to the settings; the others are below them."""
+
+
+class Column(NamedTuple):
+    """A measure of a text, or its difference from another one of the same text; without a measure that of two seeds."""
+
+    name: str
+    heading: str
+    measure: str
+    less: str = ""
+    digits: int = 3
+    bounds: tuple[float, float] = (-1.0, 1.0)
+
+
+COLUMNS = (
+    Column("tokens", "tokens", "tokens", digits=1, bounds=(1.0, math.inf)),
+    Column("hop_overlap", "overlap", "hop_overlap", digits=2, bounds=(0.0, 1.0)),
+    *(
+        Column(f"{kind}_{ranking}", f"{kind[0].upper()} {heading}", f"{kind}_{ranking}", less and f"{kind}_{less}")
+        for kind in ("comprehensiveness", "sufficiency")
+        for ranking, heading, less in (
+            ("attention", "attn", "random"),
+            ("gradients", "grad", "random"),
+            ("random", "rand", ""),
+        )
+    ),
+    Column("even_weights", "even", "correct_even", "correct"),
+    Column("permuted_weights", "permuted", "correct_permuted", "correct"),
+    Column("random_weights", "random", "correct_random", "correct"),
+    Column("seed_agreement", "seeds", "", digits=2),
+    Column("average_precision", "AP", "average_precision", "average_precision_random", digits=2),
+)
+"""The columns of the table."""
+FAITHFULNESS = next(column for column in COLUMNS if column.name == "comprehensiveness_attention")
+"""The column of the conclusion."""
+ABOUT = (
+    "tokens: how many tokens the weights reach, exp of their entropy. overlap: how much the hops read the same tokens, "
+    "0 none, 1 equal. C, comprehensiveness: how far the probability of the predicted class falls without the first 1, "
+    "5, 10, 20 and 50% of the tokens, the mean of the five; S, sufficiency: with these tokens alone, so lower is "
+    "better. C rand, S rand: for tokens at random; attn, grad: how much more for those ranked by attention, and by the "
+    "magnitude of integrated gradients. even, permuted, random: change of the accuracy with even weights, with the "
+    "attention's own permuted over the text, and with those of shuffled scoring parameters; where it is small, the "
+    "trained model does not need its weights. seeds: Kendall's tau between the attention of two seeds. AP: average "
+    "precision of the weights against the words that decide the label, less that of random weights: whether a person "
+    "would find them plausible, not whether the model uses these words. The state of a token may hold what its "
+    "neighbours say. Differences are paired, text by text; ± is half of a 95% interval over rows and seeds."
+)
+
+OUTCOMES = {
+    "more": "falls more than without random ones with {}",
+    "as much": "does not fall measurably more than without random ones with {}",
+    "less": "falls less than without random ones with {}",
+    "unknown": "falls by a difference without an interval with {}",
 }
-"""The rankings of tokens, with their names in the terminal."""
+"""The conclusions about attentions."""
 
 
 @dataclass(frozen=True)
 class Insight:
-    """The diagnostics of an attention of a setting, for each seed.
+    """The diagnostics of a setting's attention, for each seed.
 
     `block_N` numbers the blocks of texts for the jackknife; the texts of a group are in one block.
     """
@@ -57,85 +101,55 @@ class Insight:
     setting: Setting
     seeds: Sequence[Diagnostics]
     block_N: Ints
-    over: Over = "tokens"
-
-    @property
-    def name(self) -> str:
-        """The name of the setting, marked where the attention weighs n-grams."""
-        return f"{self.setting.name} (n-grams)" if self.over == "ngrams" else self.setting.name
 
     @property
     def is_ranking(self) -> bool:
         """Whether the weights of any text rank its tokens."""
-        return any(is_ranking(weights_L) for diagnostics in self.seeds for weights_L in diagnostics.weights)
+        return any(ranks(weights_L) for diagnostics in self.seeds for weights_L in diagnostics.weights)
 
-    def estimate(
-        self, names: Sequence[str], compute: Callable[..., Any] = lambda mean: mean, *, among: Sequence[str] = ()
-    ) -> Estimate:
-        """Returns the mean over seeds of a value that is computed from means over the same texts, with its error.
+    def estimate(self, column: Column) -> Estimate:
+        """Returns the mean over seeds and over the texts to which a column applies, with its error.
 
-        A difference of two means is thus that of paired values. The errors from texts and from seeds are those of
-        `statistics.estimates` for statistics that are no mean over rows. A value of NaN does not apply; an error of
-        NaN is unknown, since the setting has too few seeds. The arguments of `compute` are the means of the metrics
-        `names`; those of `among` have to apply to a text too for it to count.
+        The errors from texts and from seeds are those of `statistics.estimates` for statistics that are no mean over
+        rows. A value of NaN does not apply; an error of NaN is unknown, since the setting has too few seeds. That of
+        the agreement of seeds is a jackknife over seeds, as the pairs of a seed are not independent.
         """
-        values = []
-        for diagnostics in self.seeds:
-            is_left_out_N = ~diagnostics.applicable([*names, *among])
-            values_N = [np.where(is_left_out_N, np.nan, diagnostics.values[name]) for name in names]
-            values.append(compute(*(_means(of_name_N, self.block_N) for of_name_N in values_N)))
-        values_SK = np.stack(values)
-        seeds = [seed_term(values_SK[:, 0])] if len(self.seeds) > 1 else []
-        return _estimate(values_SK, seeds, is_known=self.setting.has_seeds)
-
-    def agreement(self, among: Sequence[str] = ()) -> Estimate:
-        """Returns Kendall's tau between the attention of two seeds, mean over texts and pairs; NaN for one seed.
-
-        Its error from the seeds is that of the jackknife, as the pairs of a seed are not independent; with two seeds
-        it is unknown. Metrics `among` have to apply to a text, with both seeds, for it to count.
-        """
-        numbers = range(len(self.seeds))
-        pairs = list(combinations(numbers, 2))
-        if not pairs:
-            return Estimate(np.nan, [UNKNOWN])
-        of_pairs = [_agreement(self.seeds[first], self.seeds[second], among) for first, second in pairs]
-        values_PK = np.stack([_means(of_pair_N, self.block_N) for of_pair_N in of_pairs])
-        if len(pairs) == 1:
-            return _estimate(values_PK, [], is_known=False)
-        without_S = [values_PK[[seed not in pair for pair in pairs], 0].mean() for seed in numbers]
-        return _estimate(values_PK, [jackknife(float(values_PK[:, 0].mean()), np.array(without_S))], is_known=True)
-
-    def texts(self, among: Sequence[str]) -> int:
-        """Returns the number of texts to which metrics apply, of the seed with the fewest."""
-        return min(int(diagnostics.applicable(among).sum()) for diagnostics in self.seeds)
+        if not column.measure:
+            pairs = list(combinations(range(len(self.seeds)), 2))
+            values = [_agreement(self.seeds[first], self.seeds[second]) for first, second in pairs]
+        else:
+            values = [seed.values[column.measure] for seed in self.seeds]
+            if column.less:
+                values = [value_N - seed.values[column.less] for value_N, seed in zip(values, self.seeds, strict=True)]
+        if not values:
+            return Estimate(math.nan, [UNKNOWN])
+        means_SK = np.stack([_means(value_N, self.block_N) for value_N in values])  # a row for each seed, or pair
+        value, *without_K = means_SK.mean(axis=0)
+        terms = [jackknife(value, np.array(without_K))]
+        if not column.measure and len(self.seeds) > 2:
+            without_S = [means_SK[[seed not in pair for pair in pairs], 0].mean() for seed in range(len(self.seeds))]
+            terms.append(jackknife(value, np.array(without_S)))
+        elif column.measure and len(self.seeds) > 1:
+            terms.append(seed_term(means_SK[:, 0]))
+        is_known = self.setting.has_seeds and (column.measure or len(self.seeds) > 2)
+        if not is_known or math.isnan(terms[0].variance):
+            terms = [UNKNOWN]
+        return Estimate(float(value), terms, column.bounds)
 
 
-def _agreement(first: Diagnostics, second: Diagnostics, among: Sequence[str]) -> Floats:
+def _agreement(first: Diagnostics, second: Diagnostics) -> Floats:
     """The agreement of two seeds on each text, (texts,)."""
-    counts_N = first.applicable(among) & second.applicable(among) if among else np.ones(len(first.weights), dtype=bool)
-    weights = zip(counts_N, first.weights, second.weights, strict=True)
-    return np.array(
-        [rank_correlation(*pair) if counts and all(map(is_ranking, pair)) else np.nan for counts, *pair in weights]
-    )
+    return np.array([rank_correlation(*pair) for pair in zip(first.weights, second.weights, strict=True)])
 
 
 def _means(values_N: Floats, block_N: Ints) -> Floats:
-    """The means over all texts to which a metric applies, and over those outside each block; NaN over none."""
+    """The means over all texts to which a measure applies, and over those outside each block; NaN over none."""
     applies_N = ~np.isnan(values_N)
     sums_K = np.bincount(block_N, weights=np.where(applies_N, values_N, 0))
     counts_K = np.bincount(block_N, weights=applies_N)
     sums, counts = (np.concatenate([[of_K.sum()], of_K.sum() - of_K]) for of_K in (sums_K, counts_K))
     means: Floats = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
     return means
-
-
-def _estimate(values_SK: Floats, seeds: Sequence[Term], *, is_known: bool) -> Estimate:
-    """The mean over seeds, with its errors where they are known."""
-    value, *without_K = values_SK.mean(axis=0)
-    rows = jackknife(value, np.array(without_K))
-    if not is_known or np.isnan(rows.variance):
-        return Estimate(float(value), [UNKNOWN])
-    return Estimate(float(value), [rows, *seeds])
 
 
 def insights(settings: Sequence[Setting], split: str, size: int | None = ROWS) -> tuple[list[Insight], list[Fault]]:
@@ -155,305 +169,108 @@ def insights(settings: Sequence[Setting], split: str, size: int | None = ROWS) -
     data = cache(lambda: settings[0].runs[0].read_data(split))  # only if some diagnostics are not stored
     with Progress() as progress:
         for setting in settings:
-            if "attention" not in setting.settings["model"]:
-                continue
-            try:
-                seeds = [_diagnose(run, data, indices, split, progress) for run in setting.runs]
-            except UserError as error:
-                faults += error.faults
-                continue
-            attentions = [Insight(setting, [of_run[over] for of_run in seeds], block_N, over) for over in seeds[0]]
-            # Even weights are shown only where no attention of the setting ranks tokens.
-            result += [insight for insight in attentions if insight.is_ranking] or attentions[-1:]
+            if "attention" in setting.settings["model"]:
+                try:
+                    seeds = [_diagnose(run, data, indices, split, progress) for run in setting.runs]
+                    result.append(Insight(setting, seeds, block_N))
+                except UserError as error:
+                    faults += error.faults
     return result, list(dict.fromkeys(faults))
 
 
 def _diagnose(
     run: EvaluatedRun, data: Callable[[], TextData], indices: Ints, split: str, progress: Progress
-) -> dict[Over, Diagnostics]:
-    """Returns the diagnostics of a run's attentions, which are kept in its directory."""
-    is_attended = (run.settings["model"].get("wide") or {}).get("attend") is True
-    attentions: list[Over] = ["tokens", "ngrams"] if is_attended else ["tokens"]
-    files = {over: run.path / FILES[over].format(split=split, rows=len(indices)) for over in attentions}
-    stored = {over: diagnostics for over, file in files.items() if (diagnostics := Diagnostics.load(file)) is not None}
-    if len(stored) == len(files) and all(len(kept.weights) == len(indices) for kept in stored.values()):
+) -> Diagnostics:
+    """Returns the diagnostics of a run's attention, which are kept in its directory."""
+    file = run.path / FILE.format(split=split, rows=len(indices))
+    if (stored := Diagnostics.load(file)) is not None and len(stored.weights) == len(indices):
         return stored
     rows, classifier = data().split(split), LoadedRun(run.path, trust=run.run.trust).classifier
     encoded = classifier.tokenizer.encode([rows.texts(i) for i in indices])
     texts = Texts(encoded, rows.labels[indices], [rows.rationale(i) for i in indices])
     stage = f"insight of {run.path.parent.name}/{run.path.name}"
-    measured = diagnose(
-        classifier.model, texts, attentions, lambda step, done, total: progress(f"{stage}: {step}", done, total)
-    )
-    result = dict(zip(attentions, measured, strict=True))
-    for over, diagnostics in result.items():
-        with suppress(OSError):  # in a directory that may not be written they are computed again the next time
-            diagnostics.save(files[over])
-    return result
+    found = diagnose(classifier.model, texts, lambda done, total: progress(stage, done, total))
+    with suppress(OSError):  # in a directory that may not be written they are computed again the next time
+        found.save(file)
+    return found
 
 
-@dataclass(frozen=True)
-class Column:
-    """A metric of a table, computed from the means of the metrics of texts that it needs; the agreement of seeds: none.
-
-    The heading is its short name in the terminal and on pages; a metric without one is in CSV and on W&B alone.
-    """
-
-    name: str
-    heading: str
-    needs: Sequence[str]
-    compute: Callable[..., Any] = lambda mean: mean
-    digits: int = 2
-
-    def estimate(self, insight: Insight, among: Sequence[str] = ()) -> Estimate:
-        """Returns the metric of an attention, over the texts to which those of `among` apply too."""
-        return insight.estimate(self.needs, self.compute, among=among) if self.needs else insight.agreement(among)
+def table(insights: Sequence[Insight]) -> Table:
+    """Returns the columns that apply to any setting, a row for each setting, and how to read them."""
+    found = [[insight.estimate(column) for column in COLUMNS] for insight in insights]
+    shown = [i for i in range(len(COLUMNS)) if not all(math.isnan(row[i].value) for row in found)]
+    rows = [
+        [insight.setting.name, *(rounded(row[i], COLUMNS[i].digits) for i in shown)]
+        for insight, row in zip(insights, found, strict=True)
+    ]
+    return Table(["settings", *(COLUMNS[i].heading for i in shown)], rows, ABOUT)
 
 
-@dataclass(frozen=True)
-class Block:
-    """Metrics that answer one question, all of them means over the same texts; `about` says how to read them."""
-
-    title: str
-    about: str
-    columns: Sequence[Column]
-
-    @property
-    def needs(self) -> list[str]:
-        """The metrics that have to apply to a text for it to count, as far as they apply to any text of a setting."""
-        return list(dict.fromkeys(name for column in self.columns for name in column.needs))
-
-    def estimates(self, insight: Insight) -> list[Estimate]:
-        """Returns the metrics of an attention."""
-        return [column.estimate(insight, self.needs) for column in self.columns]
-
-
-def _columns(headings: Mapping[str, str], digits: int = 2) -> list[Column]:
-    """Metrics of a text by name, with their headings."""
-    return [Column(name, heading, [name], digits=digits) for name, heading in headings.items()]
-
-
-def _less(name: str, heading: str, less: str, digits: int = 2) -> Column:
-    """The mean difference of two metrics of a text."""
-    return Column(name, heading, [name, less], sub, digits)
-
-
-def _removal(kind: str, removal: str, title: str, about: str, more: Sequence[Column] = ()) -> Block:
-    """The falls of the probability, less those with random tokens, for a kind and a way to remove tokens."""
-    name = f"{kind}_{removal}"
-
-    def relative(attention: Floats, random: Floats, whole: Floats, unknown: Floats) -> Floats:
-        return (attention - random) / (whole - unknown)
-
-    falls = [_less(f"{name}_{ranking}", heading, f"{name}_random") for ranking, heading in RANKINGS.items()]
-    share = Column(f"{name}_relative", "attn/all", [f"{name}_attention", f"{name}_random", "p", "p_unknown"], relative)
-    return Block(title, about, (*falls, share, *more, Column(f"{name}_random", "", [f"{name}_random"])))
-
-
-BLOCKS = (
-    Block(
-        "shape of weights",
-        "tokens: exp(H) of the weights' entropy H, the number of tokens that even weights of this entropy would reach; "
-        "of all: its share of the text; even: H / log n, 1 for even weights; overlap of hops: 0 none, 1 equal; weight "
-        "on punctuation and on stop words, where even weights would have {punctuation_tokens:.2f} and "
-        "{stop_word_tokens:.2f}; weight on the first and the last tenth of the text. They say how sharp the weights "
-        "are and where they lie, not whether the prediction depends on these tokens: the state of a token may hold "
-        "what its neighbours say.",
-        (
-            *_columns({"effective_tokens": "tokens"}, digits=1),
-            *_columns({"effective_share": "of all", "evenness": "even", "hop_overlap": "overlap"}),
-            *_columns({"punctuation": "punct.", "punctuation_tokens": ""}),
-            *_columns({"stop_words": "stop", "stop_word_tokens": ""}),
-            *_columns({f"tenth_{n}": {1: "first", 10: "last"}.get(n, "") for n in range(1, 11)}),
-        ),
-    ),
-    _removal(
-        "comprehensiveness",
-        "deleted",
-        "C, tokens deleted",
-        "C, comprehensiveness: by how much more the probability of the predicted class falls without a ranking's "
-        "first 1, 5, 10, 20 and 50% of the tokens than without as many random ones (10 draws); higher is better. "
-        "Ranked by attention, by attention times gradient (a*g), by the magnitude of integrated gradients (|IG|), by "
-        "these themselves (IG) and by gradient times input (g*x). IG and g*x know which tokens speak for the "
-        "predicted class, which attention does not: |IG| is the fair comparison. attn/all: C of attention over the "
-        "fall where all tokens are <unk>. C says whether the prediction depends on the tokens that are ranked first. "
-        "A text with holes is unlike those of the training. The mean is over the five shares; ERASER divides the same "
-        "sum by one more than their number, so its values are 5/6 of these. IG err.: mean error of the integral over "
-        "the mean change of the logit, 0 if exact; points are added, up to 160, until that of a text is below 5%.",
-        [Column("integral_error", "IG err.", ["integral_error", "logit_change"], lambda error, of: error / of, 3)],
-    ),
-    _removal(
-        "sufficiency",
-        "deleted",
-        "S, tokens deleted",
-        "S, sufficiency: the same with these tokens only; lower is better. ERASER's values are 5/6 of these.",
-    ),
-    _removal(
-        "comprehensiveness",
-        "replaced",
-        "C, tokens replaced",
-        "The same as C above, with <unk> in place of each removed token, so that the text keeps its length. Where the "
-        "two disagree, what is measured is the removal rather than the attention.",
-    ),
-    _removal("sufficiency", "replaced", "S, tokens replaced", "The same as S above, with <unk> in place of others."),
-    Block(
-        "rank correlation",
-        "Kendall's tau, 0 for no relation: attention with the magnitude of integrated gradients (IG) and of gradient "
-        "times input (g*x), next to its ceilings: IG with g*x, and the attention of two seeds, whose interval takes "
-        "three. Low where the ceilings are high: attention and gradients name different tokens, which does not say "
-        "which of them is right.",
-        (
-            *_columns({"tau_integrated": "attn~IG", "tau_input_x_gradient": "attn~g*x", "tau_gradients": "IG~g*x"}),
-            Column("tau_seeds", "two seeds", []),
-        ),
-    ),
-    Block(
-        "other weights",
-        "Accuracy on these rows with the model's own weights, and by how much it changes at test time with even ones "
-        "and with its own permuted over the text (10 draws). TVD: total variation distance of the probabilities from "
-        "the model's own, with even and with permuted weights (median over draws). JSD: Jensen-Shannon divergence, 0 "
-        "to 0.69, of the weights least like the model's own that were found to change the probabilities by a TVD of at "
-        "most 0.01 (Jain and Wallace 2019). Where accuracy stays, TVD is low or JSD high, the trained model does not "
-        "need its weights; a model trained without them is another question, which the leaderboard answers.",
-        (
-            *_columns({"correct": "own"}, digits=3),
-            _less("correct_uniform", "even-own", "correct", 3),
-            _less("correct_permuted", "perm.-own", "correct", 3),
-            *_columns({"tvd_uniform": "TVD even", "tvd_permuted": "perm.", "jsd_adversarial": "JSD"}),
-        ),
-    ),
-    Block(
-        "gold rationale",
-        "Average precision (AP) of the weights against the words that decide the label: of the mean over the hops, and "
-        "of the best hop of each text; +-1: their neighbours count too. Next to each: what random weights with as many "
-        "hops reach. It says whether a person would find the weights plausible, not whether the model uses these "
-        "words.",
-        [
-            *_columns({"average_precision": "AP", "average_precision_random": "random"}),
-            *_columns({"average_precision_best_hop": "best hop", "average_precision_best_hop_random": "random"}),
-            *_columns({"average_precision_near": "AP +-1", "average_precision_near_random": "random"}),
-        ],
-    ),
-)
-
-
-CURVES = Block(
-    "by share of the tokens",
-    "",
-    [
-        _less(f"{kind}_deleted_{ranking}_{percent(share)}", "", f"{kind}_deleted_random_{percent(share)}")
-        for kind in KINDS
-        for ranking in RANKINGS
-        for share in SHARES
-    ],
-)
-"""The falls at each share of the tokens, which tables show the mean of."""
-OUTCOMES = (
-    "falls more than for random tokens with {}",
-    "does not fall measurably more with {}",
-    "falls less with {}",
-    "falls by a difference without an interval with {}",
-)
-"""The conclusions about attentions."""
-
-
-def lines(insights: Sequence[Insight], style: Format, *, rows: int) -> list[str]:
-    """Returns the diagnostics of a sample of rows: a table for each question, or with `csv` a line for each metric."""
+def lines(comparison: Comparison, style: Format) -> list[str]:
+    """Returns the table below what it says, in a format; for `csv` a line for each setting and column."""
+    insights = comparison.insights
     if style == "csv":
-        return ["", *csv_lines([["settings", "seeds", "rows", "metric", "value", "low", "high"], *_values(insights)])]
-    count = len(insights[0].seeds[0].weights)
-    drawn = f"a sample of {count:,} of" if count < rows else "all"
-    title = f"Does the attention mean anything? Means over {drawn} {rows:,} rows and over seeds, {INTERVALS}."
-    shown = ["", *_texts([title, conclusion(insights)], style)]
-    for heading, cells, about in tables(insights):
-        if style == "table":
-            broken = [[name, *(cell.replace(" ±", "\n±") for cell in others)] for name, *others in (heading, *cells)]
-            table = table_lines(broken, align="<" + ">" * (len(heading) - 1), wrap=0)
-        else:
-            table = table_in_format([heading, *cells], style)
-        shown += ["", *table, *_texts([about], style)]
-    return shown
-
-
-def tables(insights: Sequence[Insight]) -> list[Table]:
-    """Returns for each question its table and how to read it, if any of its metrics applies."""
-    shown = []
-    for block in BLOCKS if insights else ():
-        estimates = [block.estimates(insight) for insight in insights]
-        if np.isnan([[estimate.value for estimate in row] for row in estimates]).all():
-            continue
-        visible = [i for i, column in enumerate(block.columns) if column.heading]
-        rows = [
-            [insight.name, *(rounded(row[i], block.columns[i].digits) for i in visible)]
-            for insight, row in zip(insights, estimates, strict=True)
+        return ["", *csv_lines(frame_rows([comparison]))]
+    heading, rows, about = table(insights)
+    count, total = len(insights[0].block_N), len(comparison.rows.labels_N)
+    drawn = f"{count:,} of {total:,} rows" if count < total else f"all {total:,} rows"
+    title = f"Does the attention mean anything? Means over {drawn} and over seeds."
+    if style == "markdown":
+        return ["", title, "", conclusion(insights), "", *table_in_format([heading, *rows], style), "", about]
+    if style == "latex":
+        texts = (line for text in (title, conclusion(insights), about) for line in wrap(text, "% ", "% "))
+        return ["", *texts, *table_in_format([heading, *rows], style)]
+    shown = ["", *wrap(title), *wrap(conclusion(insights))]
+    for columns in (slice(1, 1 + FIRST_COLUMNS), slice(1 + FIRST_COLUMNS, None)):
+        broken = [
+            [row[0], *(cell.replace(" ±", "\n±") for cell in row[columns])] for row in (heading, *rows) if row[columns]
         ]
-        values = {column.name: estimate.value for column, estimate in zip(block.columns, estimates[0], strict=True)}
-        about = block.about.format(**values)
-        counts = [count for insight in insights if (count := insight.texts(block.needs))]
-        if counts and min(counts) < (total := len(insights[0].block_N)):
-            about += f" The values of a row are means over the same texts, {min(counts)} of {total} or more."
-        shown.append(Table([block.title, *(block.columns[i].heading for i in visible)], rows, about))
-    return shown
+        shown += ["", *table_lines(broken, align="<" + ">" * (len(broken[0]) - 1), wrap=0)] if broken else []
+    return [*shown, "", *wrap(about)]
 
 
 def conclusion(insights: Sequence[Insight]) -> str:
-    """Returns for which attentions the prediction depends on the tokens that they rank first."""
-    block = next(block for block in BLOCKS if block.title == "C, tokens deleted")
-    groups: dict[int, list[str]] = {}
-    for insight in insights:
-        estimate = block.columns[0].estimate(insight, block.needs)
-        if not np.isnan(estimate.value):
-            low, high = (np.nan, np.nan) if np.isnan(estimate.error) else estimate.interval()
-            outcome = 3 if np.isnan(low) else 0 if low > 0 else 2 if high < 0 else 1
-            groups.setdefault(outcome, []).append(f"{insight.name} ({rounded(estimate, 2, sign='+')})")
-    clauses = [OUTCOMES[outcome].format(" and ".join(groups[outcome])) for outcome in sorted(groups)]
-    if even := [insight.name for insight in insights if not insight.is_ranking]:
+    """Returns for which attentions the prediction depends on the tokens that they rank first.
+
+    The tests of all attentions are one family, adjusted after Holm (1979).
+    """
+    estimates = {insight.setting.name: insight.estimate(FAITHFULNESS) for insight in insights}
+    known = {name: estimate for name, estimate in estimates.items() if not math.isnan(estimate.error)}
+    p_values = dict(zip(known, holm([one.p_difference() for one in known.values()])[0], strict=True))
+    groups: dict[str, list[str]] = {}
+    for name, estimate in estimates.items():
+        if not math.isnan(value := estimate.value):
+            is_sure = p_values.get(name, 1.0) < LEVEL and abs(value) >= SMALLEST_FALL
+            outcome = ("more" if value > 0 else "less") if is_sure else "as much"
+            groups.setdefault(outcome if name in known else "unknown", []).append(f"{name} ({rounded(estimate, 2)})")
+    clauses = [text.format(" and ".join(groups[outcome])) for outcome, text in OUTCOMES.items() if outcome in groups]
+    if even := [insight.setting.name for insight in insights if not insight.is_ranking]:
         verb = "has" if len(even) == 1 else "have"
         clauses.append(f"{' and '.join(even)} {verb} even weights, which rank no token")
-    start = "When the tokens that an attention ranks first are deleted, the probability of the predicted class "
+    start = "Without the tokens that an attention ranks first, the probability of the predicted class "
     return f"{start if groups else ''}{'; '.join(clauses)}."
 
 
-def stored_metrics(folder: Path) -> dict[str, float]:
-    """Returns the stored diagnostics of a run, of the largest sample of each split, such as `insight/val/evenness`.
-
-    Those of an attention over n-grams are called `insight/val/ngrams/evenness`.
-    """
-    metrics: dict[str, float] = {}
-    for split in SPLITS:
-        for over, file in FILES.items():
-            kept = filter(None, map(Diagnostics.load, folder.glob(file.format(split=split, rows="*"))))
-            if largest := max(kept, key=lambda diagnostics: len(diagnostics.weights), default=None):
-                prefix = f"insight/{split}/{'ngrams/' if over == 'ngrams' else ''}"
-                metrics[f"{prefix}rows"] = len(largest.weights)
-                for block in BLOCKS:
-                    for column in block.columns:
-                        if column.needs:
-                            value = column.compute(*largest.means(column.needs, block.needs))
-                            metrics[f"{prefix}{column.name}"] = float(value)
-    return {name: value for name, value in metrics.items() if not np.isnan(value)}
+def rounded(estimate: Estimate, digits: int) -> str:
+    """Returns the value with half of its interval, and digits enough that this half is not 0."""
+    if math.isnan(estimate.value):
+        return "-"
+    half = 0.0 if math.isnan(estimate.error) else estimate.half_width()
+    if 0 < half < 0.5 * 10**-digits:
+        digits = min(MOST_DIGITS, math.ceil(-math.log10(2 * half)))
+    value = round(estimate.value, digits) + 0.0  # not -0
+    return f"{value:.{digits}f}" + ("" if math.isnan(estimate.error) else f" ±{half:.{digits}f}")
 
 
-def _texts(texts: Sequence[str], style: Format) -> list[str]:
-    """Returns texts as lines of a format: as they are in Markdown, as comments in LaTeX."""
-    if style == "markdown":
-        return [line for text in texts for line in ("", text)]
-    mark = "% " if style == "latex" else ""
-    return [line for text in texts for line in wrap(text, mark, mark)]
-
-
-def rounded(estimate: Estimate, digits: int, *, sign: str = "") -> str:
-    """Returns the value with half of its interval, with the same digits after the point."""
-    half = "" if np.isnan(estimate.error) else f" ±{estimate.half_width():.{digits}f}"
-    return "-" if np.isnan(estimate.value) else f"{estimate.value:{sign}.{digits}f}{half}"
-
-
-def _values(insights: Sequence[Insight]) -> Iterator[list[str]]:
-    """Yields the unrounded value of each attention and metric, and the ends of its interval; empty where unknown."""
-    for insight in insights:
-        start = [insight.name, str(len(insight.seeds)), str(len(insight.block_N))]
-        for block in (*BLOCKS, CURVES):
-            for column, estimate in zip(block.columns, block.estimates(insight), strict=True):
-                if not np.isnan(estimate.value):
-                    ends = ["", ""] if np.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]
-                    yield [*start, column.name, f"{estimate.value:.17g}", *ends]
+def frame_rows(comparisons: Iterable[Comparison]) -> list[list[str]]:
+    """Returns a heading, and a row for each setting and column: the value and its interval, empty where unknown."""
+    rows = [["data", "split", "settings", "seeds", "rows", "metric", "value", "low", "high"]]
+    for comparison in comparisons:
+        for insight in comparison.insights:
+            start = [comparison.data, comparison.split, insight.setting.name]
+            start += [str(len(insight.seeds)), str(len(insight.block_N))]
+            for column in COLUMNS:
+                if not math.isnan((estimate := insight.estimate(column)).value):
+                    ends = ["", ""] if math.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]
+                    rows.append([*start, column.name, f"{estimate.value:.17g}", *ends])
+    return rows

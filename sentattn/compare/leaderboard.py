@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,12 +13,53 @@ from sentattn.console import Format, csv_lines, format_count, table_in_format, t
 from sentattn.errors import Fault, SettingError
 from sentattn.metrics import MAJORITY
 
+Row: TypeAlias = dict[str, Any]
+"""A setting: its name, seeds, metrics with the ends of their 95% intervals, and costs; NaN where something is unknown.
+
+The keys are the columns of `format=csv`; the ends of `accuracy` are `accuracy_low` and `accuracy_high`.
+"""
+ENDS = ("_low", "_high")
+COSTS = {"parameters": 0, "train_seconds": 0, "tokens_per_second": 0, "ms_one_text": 2, "ms_a_batch": 2, "trials": 0}
+"""Columns after the metrics, with the digits that are shown: `trials` is the number of those of the study that found a
+setting."""
 IN_TERMINAL = ("accuracy", "log_loss")
 """Metrics that fit 80 columns; the other formats have all."""
-COSTS = ("parameters", "train seconds", "tokens per second", "ms one text", "ms a batch", "trials")
-"""Columns after the metrics: `trials` is the number of trials of the study that found a setting."""
 UNEVEN = 10
 """An interval is written with its ends where its middle is farther from the value than half of it over this."""
+
+
+def board_rows(comparison: Comparison) -> list[Row]:
+    """Returns a row for each setting, the best first, and one for the share of the largest class."""
+    return [*map(setting_row, comparison.leaderboard), {"settings": MAJORITY, "accuracy": comparison.majority}]
+
+
+def setting_row(setting: Setting) -> Row:
+    """Returns the row of a setting."""
+    row: Row = {"settings": setting.name, "seeds": len(setting.runs)}
+    for name, estimate in setting.metrics.items():
+        low, high = setting.interval(name) or (np.nan, np.nan)
+        row |= {name: estimate.value, f"{name}_low": low, f"{name}_high": high}
+    trials = max((run.trials for run in setting.runs if run.trials), default=np.nan)
+    names = ("seconds.train", "tokens_per_second", "latency_ms.one", "latency_ms.batch")
+    costs = [setting.parameters, *map(setting.cost, names), trials]
+    return row | dict(zip(COSTS, costs, strict=True))
+
+
+def cell(row: Row, name: str) -> str:
+    """Returns a value as text: a metric with half of its interval, or with its ends where these are uneven."""
+    value = row.get(name, np.nan)
+    if isinstance(value, str) or name == "seeds":
+        return str(value) if name in row else "-"
+    if np.isnan(value):
+        return "-"
+    if name in COSTS:
+        return f"{value:,.{COSTS[name]}f}"
+    low, high = (row.get(f"{name}{end}", np.nan) for end in ENDS)
+    half = (high - low) / 2
+    if np.isnan(half):
+        return f"{value:.4f}"
+    is_even = abs(value - low - half) < half / UNEVEN
+    return f"{value:.4f} ±{half:.4f}" if is_even else f"{value:.4f} ({low:.4f} to {high:.4f})"
 
 
 def board_lines(comparison: Comparison, style: Format = "table", columns: Sequence[str] = ()) -> list[str]:
@@ -27,16 +68,23 @@ def board_lines(comparison: Comparison, style: Format = "table", columns: Sequen
     By default the terminal has a few columns. A `SettingError` if there is no column of a name.
     """
     if style == "csv":
-        return csv_lines(_choose(values(comparison), columns))
-    chosen = _choose(cells(comparison), columns)
+        rows = board_rows(comparison)
+        names = _choose(list(rows[0]), columns)
+        cells_of = [[_or_empty(row.get(name, np.nan)) for name in names] for row in rows]
+        return csv_lines([names, *cells_of])
     if style != "table":
-        return table_in_format(chosen, style)
+        return table_in_format(cells(comparison, columns), style)
     remarks = [line for note in notes(comparison.leaderboard) for line in wrap(note, "", "  ")]
     lines = _terminal_lines(comparison)
     if columns:
+        chosen = cells(comparison, columns)
         width = sum(max(map(len, column)) + 2 for column in zip(*chosen, strict=True))
         lines = table_lines(chosen, align="<" + ">" * len(columns), wrap=0, width=width)
     return [*wrap(heading(comparison)), "", *lines, *remarks]
+
+
+def _or_empty(value: str | float) -> str | float:
+    return "" if isinstance(value, float) and np.isnan(value) else value
 
 
 def heading(comparison: Comparison) -> str:
@@ -47,14 +95,12 @@ def heading(comparison: Comparison) -> str:
     return text
 
 
-def _choose(rows: list[list[Any]], columns: Sequence[str]) -> list[list[Any]]:
-    """Returns the first column of rows, and those that are named."""
-    heading = [name.replace(" ", "_") for name in rows[0]]
-    if unknown := [name for name in columns if name not in heading]:
-        message = f"columns must be some of {', '.join(heading[1:])}, got {', '.join(unknown)}."
+def _choose(names: list[str], columns: Sequence[str]) -> list[str]:
+    """Returns the first of some columns and those that are named; all where none is."""
+    if unknown := [name for name in columns if name not in names]:
+        message = f"columns must be some of {', '.join(names[1:])}, got {', '.join(unknown)}."
         raise SettingError(Fault("columns", "unknown", message))
-    places = [0, *map(heading.index, columns)] if columns else range(len(heading))
-    return [[row[place] for place in places] for row in rows]
+    return [names[0], *columns] if columns else names
 
 
 def message_lines(comparison: Comparison) -> list[str]:
@@ -67,60 +113,23 @@ def message_lines(comparison: Comparison) -> list[str]:
     return lines
 
 
-def cells(comparison: Comparison) -> list[list[str]]:
-    """Returns the heading and a row for each setting, as text, and one for the share of the largest class."""
-    names = list(comparison.leaderboard[0].metrics)
-    rows = [["settings", "seeds", *names, *COSTS]]
-    for setting in comparison.leaderboard:
-        costs = ["-" if np.isnan(cost) else f"{cost:,.{digits}f}" for cost, digits in _costs(setting)]
-        rows.append([setting.name, str(len(setting.runs)), *(format_metric(setting, name) for name in names), *costs])
-    values = [f"{comparison.majority:.4f}" if name == "accuracy" else "-" for name in names]
-    return [*rows, [MAJORITY, "-", *values, *["-"] * len(COSTS)]]
-
-
-def values(comparison: Comparison) -> list[list[object]]:
-    """Returns unrounded values with the ends of 95% intervals, empty where there are none; the header first."""
-    names = [f"{name}{end}" for name in comparison.leaderboard[0].metrics for end in ("", "_low", "_high")]
-    rows: list[list[object]] = [["settings", "seeds", *names, *(name.replace(" ", "_") for name in COSTS)]]
-    for setting in comparison.leaderboard:
-        rows.append([setting.name, len(setting.runs)])
-        for name, estimate in setting.metrics.items():
-            rows[-1] += [estimate.value, *(setting.interval(name) or ("", ""))]
-        rows[-1] += ["" if np.isnan(cost) else cost for cost, _ in _costs(setting)]
-    majority = [comparison.majority if name == "accuracy" else "" for name in names]
-    return [*rows, [MAJORITY, "", *majority, *[""] * len(COSTS)]]
-
-
-def _costs(setting: Setting) -> list[tuple[float, int]]:
-    """Returns the costs of `COSTS`, NaN where they are not known, with the number of digits that are shown."""
-    return [
-        (setting.parameters, 0),
-        (setting.cost("seconds.train"), 0),
-        (setting.cost("tokens_per_second"), 0),
-        (setting.cost("latency_ms.one"), 2),
-        (setting.cost("latency_ms.batch"), 2),
-        (max((run.trials for run in setting.runs if run.trials), default=np.nan), 0),
-    ]
-
-
-def format_metric(setting: Setting, name: str, *, with_interval: bool = True) -> str:
-    """Returns the mean of a metric, with its 95% interval: half of its width, or its ends where these are uneven."""
-    value, interval = setting.metrics[name].value, setting.interval(name)
-    if not with_interval or interval is None:
-        return f"{value:.4f}"
-    (low, high), half = interval, (interval[1] - interval[0]) / 2
-    is_even = abs(value - low - half) < half / UNEVEN
-    return f"{value:.4f} ±{half:.4f}" if is_even else f"{value:.4f} ({low:.4f} to {high:.4f})"
+def cells(comparison: Comparison, columns: Sequence[str] = ()) -> list[list[str]]:
+    """Returns the heading and the rows as text, with some columns or all."""
+    rows = board_rows(comparison)
+    names = _choose([name for name in rows[0] if not name.endswith(ENDS)], columns)
+    heading = [name.replace("_", " ") if name in COSTS else name for name in names]
+    return [heading, *([cell(row, name) for name in names] for row in rows)]
 
 
 def _terminal_lines(comparison: Comparison) -> list[str]:
     """Returns the leaderboard for 80 columns."""
     rows: list[tuple[str, ...]] = [("", "settings", "seeds", *IN_TERMINAL, "params", "train")]
-    for rank, setting in enumerate(comparison.leaderboard, start=1):
-        values = [format_metric(setting, name, with_interval=name == "accuracy") for name in IN_TERMINAL]
-        costs = format_count(setting.parameters), f"{setting.cost('seconds.train'):.0f} s"
-        rows.append((str(rank), setting.name, str(len(setting.runs)), *values, *costs))
-    rows.append(("", MAJORITY, "", f"{comparison.majority:.4f}", "", "", ""))
+    *settings, largest = board_rows(comparison)
+    for rank, row in enumerate(settings, start=1):
+        costs = format_count(row["parameters"]), f"{row['train_seconds']:.0f} s"
+        metrics = cell(row, "accuracy"), f"{row['log_loss']:.4f}"
+        rows.append((str(rank), row["settings"], str(row["seeds"]), *metrics, *costs))
+    rows.append(("", largest["settings"], "", cell(largest, "accuracy"), "", "", ""))
     return table_lines(rows, align="><>>>>>", wrap=1)
 
 

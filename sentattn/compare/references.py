@@ -6,6 +6,7 @@ state, C classes.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 import unicodedata
@@ -39,20 +40,15 @@ if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
     from sentattn.models.classifier import TextClassifier
 
-Texts: TypeAlias = Sequence[str]
-Predictor: TypeAlias = Callable[[Any], Floats]
-"""Texts, or their states_NE, to the probability of each class, (N, C)."""
-Fitting: TypeAlias = tuple[int, Callable[[float], Predictor]]
+Inputs: TypeAlias = Mapping[str | None, Mapping[str, Any]]
 
 PROBE, STATES = "probe", ("mean", "first")
-Inputs: TypeAlias = tuple["TextData", Callable[[str], Any]]
-"""The data, and a function from the name of a split to what a reference reads of its rows."""
+SPLITS = ("train", "val", "test")
 ENCODER = tuple(f"model.embedding.{key}" for key in ("name", "revision", "layer", "dtype"))
 CLIPPING = ("data.clip", "data.max_length")
 """Settings that states depend on, with those of the encoder."""
-
-MIN_COUNT = 2
-SMOOTHING = 1.0
+SETTINGS: Mapping[str, Tree] = {"tfidf": {"ngrams": 2, "min_count": 2}, "nbsvm": {"ngrams": 3, "min_count": 2}}
+"""Arguments of the pipelines over words."""
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 PROBE_STRENGTHS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 
@@ -63,21 +59,22 @@ class Source(NamedTuple):
     Attributes:
         run: A run on the same rows.
         model: Settings of the reference, save C.
-        read: Reads the data and what the reference is fitted on, by the setting `states`; None are words.
+        read: Reads the data, and what the reference is fitted on by its setting `states` and by split; None are texts.
         clipping: Settings of the data that it depends on.
         parameters: Number of parameters that are not fitted.
     """
 
     run: EvaluatedRun
     model: Tree
-    read: Callable[[], Mapping[str | None, Inputs]]
+    read: Callable[[], tuple[TextData, Inputs]]
     clipping: Sequence[str] = ()
     parameters: int = 0
 
-    def is_of(self, run: EvaluatedRun) -> bool:
-        """Returns whether a run is this reference, fitted on the same training rows."""
-        is_same = self.model.items() <= run.settings["model"].items() and run.fingerprint == self.run.fingerprint
-        return is_same and _values(run, self.clipping) == _values(self.run, self.clipping)
+    @property
+    def key(self) -> str:
+        """Hash of what the fitted reference depends on: its settings, the rows, and how long texts are clipped."""
+        parts = [self.model, self.run.fingerprint, _values(self.run, self.clipping)]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _values(run: EvaluatedRun, keys: Sequence[str]) -> list[object]:
@@ -105,8 +102,8 @@ def _is_pretrained(run: EvaluatedRun) -> bool:
 def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -> Comparison:
     """Adds references to a comparison, and fits those that have no run yet on its training rows.
 
-    Each has the strength that is best on the validation rows, and is stored as a run under `folder`. A comparison
-    without a pretrained encoder has no probe.
+    Each has the strength that is best on the validation rows, and is stored as a run `folder`/DATA/NAME/KEY. A
+    comparison without a pretrained encoder has no probe.
 
     Raises:
         UserError: If texts or the encoder of a probe are missing or have changed.
@@ -114,45 +111,43 @@ def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -
     runs = {run.path.resolve(): run for run in comparison.runs}
     for source in _sources(names, comparison):
         name = source.model["name"]
-        stored = _read([folder / comparison.data / name], comparison)
-        known = [run for run in (*comparison.runs, *stored) if source.is_of(run)]
-        if not known:
-            path = _fit(source, comparison, folder)
+        path = folder / comparison.data / name / source.key
+        if not (known := _read(path, comparison)):
+            _fit(source, comparison, path)
             print(f"{name}: {path}")
-            known = _read([path], comparison)
+            known = _read(path, comparison)
         runs |= {run.path.resolve(): run for run in known}
     return replace(comparison, runs=list(runs.values()))
 
 
-def _read(paths: Sequence[Path], comparison: Comparison) -> list[EvaluatedRun]:
-    """Returns the references that were evaluated on the rows of a comparison; damaged ones are left out."""
+def _read(path: Path, comparison: Comparison) -> list[EvaluatedRun]:
+    """Returns a reference that was evaluated on the rows of a comparison; none if it is missing or damaged."""
     with suppress(UserError):
-        runs, _ = read_runs(paths, split=comparison.split)
+        runs, _ = read_runs([path], split=comparison.split)
         return [run for run in runs if run.rows.key == comparison.rows.key]
     return []
 
 
-def _fit(source: Source, comparison: Comparison, folder: Path) -> Path:
+def _fit(source: Source, comparison: Comparison, path: Path) -> None:
     """Fits a reference; writes predictions and metrics as the directory of a finished run."""
+    from sentattn.compare import pipelines
+
     name = source.model["name"]
-    reference = REFERENCES[name]
-    data, read = source.read()[source.model.get("states")]
+    make = partial(getattr(pipelines, name), **SETTINGS.get(name, {}))
+    strengths = PROBE_STRENGTHS if name == PROBE else STRENGTHS
+    data, by_states = source.read()
+    inputs = by_states[source.model.get("states")]
     started = time.perf_counter()
-    inputs = {split: read(split) for split in ("train", "val", "test")}
-    labels = {split: data.split(split).labels for split in inputs}
-    parameters, fit = reference.start(inputs["train"], labels["train"], len(data.labels))
-    models = {c: fit(c) for c in reference.strengths}
-    best = max(models, key=lambda c: correct(models[c](inputs["val"]), labels["val"]).mean())
+    labels = {split: data.split(split).labels for split in SPLITS}
+    best, probabilities, parameters = fit(make, strengths, inputs, labels, classes=len(data.labels))
     seconds = time.perf_counter() - started
     of_data = dict(source.run.settings["data"])
     tokenizer = data.tokenizer.fingerprint if name == PROBE else None
     if tokenizer is None and data.rules not in RULES:
         of_data["tokenizer"] = "words"
-    predictions = {
-        split: (data.split(split), models[best](inputs[split]).astype(np.float32)) for split in ("val", "test")
-    }
-    settings = {"model": {**source.model, "c": best}, "data": of_data, "seed": 0, "output_dir": str(folder)}
-    run = create(settings)
+    predictions = {split: (data.split(split), values.astype(np.float32)) for split, values in probabilities.items()}
+    settings = {"model": {**source.model, "c": best}, "data": of_data, "seed": 0, "output_dir": str(path.parents[2])}
+    run = create(settings, path)
     run.write_predictions(predictions)
     metrics = {
         f"{split}/{metric}": value
@@ -175,7 +170,34 @@ def _fit(source: Source, comparison: Comparison, folder: Path) -> Path:
         "data_fingerprint": source.run.fingerprint,
     }
     run.write_result(result)
-    return run.path
+
+
+def fit(
+    make: Callable[[float], Any],
+    strengths: Sequence[float],
+    inputs: Mapping[str, Any],
+    labels: Mapping[str, Ints],
+    *,
+    classes: int,
+) -> tuple[float, dict[str, Floats], int]:
+    """Fits a pipeline with each strength; the features are computed once.
+
+    Returns the strength C that is best on the validation rows, the probabilities of validation and test, (N, C), and
+    the number of parameters.
+    """
+
+    def predict(fitted: Any, split: str) -> Floats:
+        probabilities_NC = np.zeros((len(labels[split]), classes))  # a class may have no training row
+        probabilities_NC[:, fitted.classes_] = fitted.predict_proba(features[split])
+        return probabilities_NC
+
+    extract = make(strengths[0])[:-1]
+    features = {"train": extract.fit_transform(inputs["train"])}
+    features |= {split: extract.transform(inputs[split]) for split in ("val", "test")}
+    fitted = {c: make(c)[-1].fit(features["train"], labels["train"]) for c in strengths}
+    best = max(fitted, key=lambda c: correct(predict(fitted[c], "val"), labels["val"]).mean())
+    parameters = (features["train"].shape[1] + 1) * (classes if classes > 2 else 1)
+    return best, {split: predict(fitted[best], split) for split in ("val", "test")}, parameters
 
 
 def _sources(names: Sequence[str], comparison: Comparison) -> Iterator[Source]:
@@ -183,15 +205,15 @@ def _sources(names: Sequence[str], comparison: Comparison) -> Iterator[Source]:
     run = comparison.settings[0].runs[0]
 
     @cache
-    def read() -> dict[str | None, Inputs]:
+    def read() -> tuple[TextData, Inputs]:
         data = run.read_data(comparison.split)
-        return {None: (data, partial(_words, data))}
+        return data, {None: {split: _words(data, split) for split in SPLITS}}
 
     for name in names:
         if name == PROBE:
             yield from _probes(comparison)
         else:
-            yield Source(run, {"name": name, **REFERENCES[name].settings}, read)
+            yield Source(run, {"name": name, **SETTINGS[name]}, read)
 
 
 def _words(data: TextData, split: str) -> list[str]:
@@ -217,20 +239,21 @@ def _probes(comparison: Comparison) -> Iterator[Source]:
         assert isinstance(encoder, Pretrained)
         read = cache(partial(_read_states, run, comparison.split, model))
         node: Tree = {"name": PROBE, "encoder": encoder.fingerprint, "layer": encoder.layer, "dtype": encoder.dtype}
+        parameters = count_parameters(encoder.folder)
         for states in STATES:
-            yield Source(run, {**node, "states": states}, read, CLIPPING, count_parameters(encoder.folder))
+            yield Source(run, {**node, "states": states}, read, CLIPPING, parameters)
 
 
-def _read_states(run: EvaluatedRun, split: str, model: TextClassifier) -> dict[str | None, Inputs]:
-    """Returns the data of a run with the mean of the states of each row, (N, E), and the same with the first."""
+def _read_states(run: EvaluatedRun, split: str, model: TextClassifier) -> tuple[TextData, Inputs]:
+    """Returns the data of a run, with the mean of the states of each row, (N, E), and the first, by split."""
     encoder, device = model.embedding, torch.device("cuda" if torch.cuda.is_available() else "cpu")
     assert isinstance(encoder, Pretrained)
-    data = run.read_data(split)
-    pooled: dict[str, dict[str, Floats]] = {states: {} for states in STATES}
+    data, width = run.read_data(split), encoder.width_of(encoder.layer)
+    pooled: dict[str | None, dict[str, Floats]] = {states: {} for states in STATES}
     with Progress() as progress:
         use_cached_states(data, model, device, progress, test=True)
-        for name in ("train", "val", "test"):
-            mean_NE, first_NE = (np.empty((len(data.split(name)), encoder.width_of(encoder.layer))) for _ in pooled)
+        for name in SPLITS:
+            mean_NE, first_NE = (np.empty((len(data.split(name)), width)) for _ in pooled)
             for number, batch in enumerate(batches := data.batches(name), start=1):
                 states_BLE, mask_BL1 = batch.states_BLE, batch.mask_BL[..., None]
                 if states_BLE is None:
@@ -240,118 +263,4 @@ def _read_states(run: EvaluatedRun, split: str, model: TextClassifier) -> dict[s
                 first_NE[batch.rows_B] = states_BLE[:, 0]
                 progress(f"States of {name}", number, len(batches))
             pooled["mean"][name], pooled["first"][name] = mean_NE, first_NE
-    return {states: (data, of_split.__getitem__) for states, of_split in pooled.items()}
-
-
-class Reference(NamedTuple):
-    """A kind of linear model with logistic regression, whose inverse strength C is chosen on validation rows.
-
-    Attributes:
-        settings: Its fixed settings.
-        strengths: The values of C.
-        start: Takes training texts or their states, labels and the number of classes; returns the number of
-            parameters, and a function that fits a model with a value of C.
-    """
-
-    settings: Tree
-    strengths: tuple[float, ...]
-    start: Callable[[Any, Ints, int], Fitting]
-
-
-def start_tfidf(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
-    """TF-IDF of 1 and 2 words with logistic regression; the penalty's inverse strength C is chosen."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectorizer = TfidfVectorizer(sublinear_tf=True, **_vectorizer(2))
-    features_NF = vectorizer.fit_transform(texts)
-
-    def fit(c: float) -> Predictor:
-        model = _logistic_regression(features_NF, labels_N, classes, c)
-        return lambda others: model(vectorizer.transform(others))
-
-    return features_NF.shape[1], fit
-
-
-def start_nbsvm(texts: Texts, labels_N: Ints, classes: int) -> Fitting:
-    """Logistic regression over binary counts of 1 to 3 words, scaled by log-count ratios (Wang and Manning 2012).
-
-    Section 2: r = log((p / |p|) / (q / |q|)), p and q the smoothed counts of each n-gram in the texts of a class and in
-    all others. With more than two classes one model for each, whose probabilities are normalised.
-    """
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    vectorizer = CountVectorizer(binary=True, dtype=np.float64, **_vectorizer(3))
-    counts_NF = vectorizer.fit_transform(texts)
-    modelled = range(classes) if classes > 2 else (1,)
-    ratios = [log_count_ratio(counts_NF, labels_N == label) for label in modelled]
-
-    def fit(c: float) -> Predictor:
-        models = [
-            _logistic_regression(counts_NF.multiply(ratio_F).tocsr(), (labels_N == label).astype(np.int64), 2, c)
-            for label, ratio_F in zip(modelled, ratios, strict=True)
-        ]
-
-        def predict(others: Texts) -> Floats:
-            counts = vectorizer.transform(others)
-            pairs = zip(models, ratios, strict=True)
-            positive = np.stack([model(counts.multiply(ratio_F).tocsr())[:, 1] for model, ratio_F in pairs], axis=1)
-            scores_NC = positive if classes > 2 else np.concatenate([1 - positive, positive], axis=1)
-            normalized: Floats = scores_NC / scores_NC.sum(axis=1, keepdims=True)
-            return normalized
-
-        return predict
-
-    return counts_NF.shape[1] * len(ratios), fit
-
-
-def log_count_ratio(counts_NF: Any, inside_N: np.ndarray) -> Floats:
-    """Returns the log-count ratio of each n-gram between the texts of a class and all others."""
-    p, q = (SMOOTHING + np.asarray(counts_NF[rows].sum(axis=0)).ravel() for rows in (inside_N, ~inside_N))
-    ratio_F: Floats = np.log(p / p.sum()) - np.log(q / q.sum())
-    return ratio_F
-
-
-def start_probe(states_NE: Floats, labels_N: Ints, classes: int) -> Fitting:
-    """Logistic regression over one state a text, by LBFGS to convergence; the inverse strength C is chosen.
-
-    Components are scaled to mean 0 and variance 1 over the training rows, so that C means the same for any encoder.
-    """
-    mean_E, std_E = states_NE.mean(axis=0), states_NE.std(axis=0)
-    std_E[std_E == 0] = 1
-
-    def scaled(others_NE: Floats) -> Floats:
-        result_NE: Floats = (others_NE - mean_E) / std_E
-        return result_NE
-
-    def fit(c: float) -> Predictor:
-        model = _logistic_regression(scaled(states_NE), labels_N, classes, c, max_iter=10_000, tol=1e-6)
-        return lambda others_NE: model(scaled(others_NE))
-
-    return (states_NE.shape[1] + 1) * (classes if classes > 2 else 1), fit
-
-
-REFERENCES: Mapping[str, Reference] = {
-    "tfidf": Reference({"ngrams": 2, "min_count": MIN_COUNT}, STRENGTHS, start_tfidf),
-    "nbsvm": Reference({"ngrams": 3, "min_count": MIN_COUNT}, STRENGTHS, start_nbsvm),
-    PROBE: Reference({}, PROBE_STRENGTHS, start_probe),
-}
-
-
-def _vectorizer(ngrams: int) -> Tree:
-    """Arguments of scikit-learn's vectorizers for tokens with a space between two."""
-    return {"ngram_range": (1, ngrams), "token_pattern": r"\S+", "lowercase": False, "min_df": MIN_COUNT}
-
-
-def _logistic_regression(
-    features_NF: Any, labels_N: Ints, classes: int, c: float, *, max_iter: int = 200, tol: float = 1e-4
-) -> Callable[[Any], Floats]:
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression(C=c, max_iter=max_iter, tol=tol).fit(features_NF, labels_N)
-
-    def probabilities(others_NF: Any) -> Floats:
-        result = np.zeros((others_NF.shape[0], classes))
-        result[:, model.classes_] = model.predict_proba(others_NF)
-        return result
-
-    return probabilities
+    return data, pooled

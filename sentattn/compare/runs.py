@@ -296,7 +296,7 @@ def _confirming_runs(study: Path) -> dict[Path, int]:
 
 
 def read_runs(
-    paths: Sequence[Path], *, split: str | None, where: Sequence[str] = ()
+    paths: Sequence[Path], *, split: str | None, where: Sequence[str] = (), trust: bool = False
 ) -> tuple[list[EvaluatedRun], list[Fault]]:
     """Reads the finished runs in some folders, with their predictions of a split.
 
@@ -305,6 +305,7 @@ def read_runs(
             setting are read; trials are left out unless their own directories are given.
         split: `test`, `val` or the name of an evaluation; with None no predictions are read.
         where: Filters such as `data=imdb` or `model.attention.hops=4`; a run has to fit all.
+        trust: Whether the runs may name classes outside sentattn, whose code is run where texts are read again.
 
     Returns the runs, and an error for each run that is left out; a `RunError` if no run is left.
     """
@@ -313,7 +314,7 @@ def read_runs(
     folders = run_folders(paths, faults)
     for path, trials in folders.items():
         try:
-            run = Run(path)
+            run = Run(path, trust=trust)
             is_wanted = run.result.get("study") is None or path in paths
             if is_wanted and all(_fits(run.settings, *text.split("=", 1)) for text in where):
                 evaluated.append(_read(run, split, trials))

@@ -19,7 +19,7 @@ from sentattn.config.types import Node
 from sentattn.data.corpus import Split
 from sentattn.data.pieces import PieceTokenizer
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.insight.gradients import STEPS, attributions
+from sentattn.insight.diagnostics import STEPS, integrated_gradients
 from sentattn.metrics import Floats, Ints
 from sentattn.models.attention.uniform import Uniform
 from sentattn.prediction.model import Classifier, LoadedRun
@@ -65,11 +65,11 @@ class Model:
         return self.classifier.tokenizer.encode([text])[0].spans
 
     def integrated_gradients(self, prediction: Prediction) -> Attributed:
-        """Returns what each word of a prediction adds to the logit of its label; see `insight.gradients`."""
+        """Returns what each word of a prediction adds to the logit of its label; see `insight.diagnostics`."""
         ids_L = self.classifier.tokenizer.encode([prediction.text])[0].ids
         label = self.classifier.labels.index(str(prediction.label))
-        [found] = attributions(self.classifier.model, [ids_L], np.array([label]), most_steps=MOST_STEPS)
-        [values] = replace(prediction, attention=[found.integrated_L.tolist()], pairs=None).in_words().attention
+        found = integrated_gradients(self.classifier.model, ids_L, label, most_steps=MOST_STEPS)
+        [values] = replace(prediction, attention=[found.of_tokens_L.tolist()], pairs=None).in_words().attention
         return Attributed(values, found.change, found.error)
 
     def edited(self, text: str, token: int, replacement: str = "") -> tuple[str, str]:

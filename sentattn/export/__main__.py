@@ -6,7 +6,7 @@ usage: python -m sentattn.export run=DIR [format=onnx] [output=FOLDER]
   run      run directory, or `latest`; `run=` may be left out
   format   onnx (default): a graph, and a script that labels texts without torch
            hub: the model as `sentattn.load` reads it, without pickle and paths of this machine, and a model card
-  output   folder for the files; default onnx/ or hub/ in the run directory. An earlier export is replaced
+  output   new folder for the files; default onnx/ or hub/ in the run directory. One that exists is refused
   weights  true adds the files of a pretrained encoder, of which the model has the name and a hash otherwise
   push     name on the Hub to upload the folder to; needs a token (type hf auth login, or set HF_TOKEN)
   private  true makes the repository on the Hub a private one

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sentattn.compare.comparison import read_comparisons
-from sentattn.compare.leaderboard import format_metric
+from sentattn.compare.leaderboard import cell, setting_row
 from sentattn.compare.runs import Setting
 from sentattn.config.groups import comment, conf_dir
 from sentattn.config.targets import label, slots
@@ -82,7 +82,8 @@ def _evaluation(run: LoadedRun, split: str) -> Tree:
             if this := [one for one in comparison.runs if one.path.resolve() == here]:
                 [seeds] = [setting for setting in comparison.settings if setting.key == key]
                 model = Setting("", this, deterministic=True, ordered=comparison.ordered)
-                rows = [[name, format_metric(model, name), format_metric(seeds, name)] for name in seeds.metrics]
+                of_model, of_seeds = setting_row(model), setting_row(seeds)
+                rows = [[name, cell(of_model, name), cell(of_seeds, name)] for name in seeds.metrics]
                 tests = [pair for pair in comparison.tests if pair.declared]
                 return {
                     "heading": [f"{split}, {comparison.counts}", "this model", plural(len(seeds.runs), "seed")],

@@ -1,10 +1,9 @@
-"""The folder of an export: written completely or not at all, in place of an earlier export and of nothing else."""
+"""The folder of an export: a new one, written completely or not at all."""
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,42 +11,24 @@ from sentattn.errors import Fault, RunError
 from sentattn.run import writing
 
 VERSION_KEY = "sentattn"
-"""Key of a file that identifies an export: the version that wrote it."""
-
-
-def require_replaceable(folder: Path, files: Collection[str], marked: str) -> None:
-    """Refuses a file, and a folder that holds anything but an earlier export, with a `RunError` that names it.
-
-    An earlier export has some of the `files` alone, and `VERSION_KEY` in that which is `marked`.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise RunError(Fault("output", "conflict", f"output={folder} is a file; name a folder."))
-    # Programs that import predict.py write __pycache__.
-    names = sorted(file.name for file in folder.glob("*") if file.name != "__pycache__")
-    others = [name for name in names if name not in files]
-    try:
-        is_export = VERSION_KEY in json.loads((folder / marked).read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
-        is_export = False
-    if names and (others or not is_export):
-        message = f"output={folder} must be an earlier export or a new folder, got one with {(others or names)[0]}."
-        raise RunError(Fault("output", "conflict", message))
+"""Key of a file of an export: the version that wrote it."""
 
 
 @contextmanager
-def replacement(folder: Path) -> Iterator[Path]:
-    """Yields a temporary folder that replaces `folder` at the end, or is removed after an error."""
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yields a temporary folder that becomes `folder` at the end, or is removed after an error.
+
+    Raises:
+        RunError: If there is something at `folder`, or it cannot be written.
+    """
     target = folder.resolve()
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        message = f"output={folder} exists: delete it, or type output=FOLDER with a new one."
+        raise RunError(Fault("output", "conflict", message))
     with writing(folder, "output"):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as temporary:
-            new, old = Path(temporary, "new"), Path(temporary, "old")
+            new = Path(temporary, "new")
             new.mkdir()
             yield new
-            if target.exists():
-                target.rename(old)
-            try:
-                new.rename(target)
-            finally:
-                if old.exists() and not target.exists():
-                    old.rename(target)
+            new.rename(target)

@@ -15,11 +15,11 @@ from sentattn.config.schema import COLUMNS
 from sentattn.data.hub import ENCODER_FILES
 from sentattn.errors import Fault, RunError, SettingError, UserError, first_line
 from sentattn.export.card import model_card
-from sentattn.export.folder import VERSION_KEY, replacement, require_replaceable
+from sentattn.export.folder import VERSION_KEY, new_folder
 from sentattn.models.embedding import Embedding
 from sentattn.models.pretrained import Pretrained
 from sentattn.prediction.model import ENCODER, Classifier, LoadedRun
-from sentattn.run import CONFIG, MODEL, RESULT, Run, yaml_text
+from sentattn.run import CONFIG, MODEL, Run, yaml_text
 
 CARD = "README.md"
 
@@ -29,21 +29,20 @@ def write_folder(run: LoadedRun, folder: Path, *, weights: bool = False, address
 
     Args:
         run: The run.
-        folder: A new folder, or an earlier export, which is replaced.
+        folder: A new folder.
         weights: Whether to write the files of a pretrained encoder, and not its name and hash only.
         address: The name of the model on the Hub, for its card.
 
     Raises:
-        RunError: If the run is not finished or damaged, or the folder holds something else or cannot be written.
+        RunError: If the run is not finished or damaged, or the folder exists or cannot be written.
         SettingError: If readers would not find the encoder.
     """
-    require_replaceable(folder, (CARD, CONFIG, RESULT, MODEL), RESULT)
     old = run.classifier
     files = _encoder_files(old.model.embedding, weights=weights)
     try:
         settings = portable(run.settings) | {"logger": Choices.of().node("logger", "none")}
         settings["data"] |= dict.fromkeys({"cache_dir", "mirror"} & settings["data"].keys())
-        with replacement(folder) as new:
+        with new_folder(folder) as new:
             for file in files:
                 (new / MODEL / ENCODER).mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, new / MODEL / ENCODER / file.name)
@@ -91,6 +90,7 @@ def upload(folder: Path, name: str, *, private: bool) -> str:
             raise PermissionError("private=true, but the repository is public")
         hub.upload_folder(repo_id=name, folder_path=folder, delete_patterns=f"{MODEL}/*")
     except Exception as error:  # the Hub, its transport and its storage have no common class of errors
-        message = f"push={name} failed ({type(error).__name__}: {first_line(error)}). The folder is kept: {folder}."
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        message = f"push={name} failed ({reason}). Delete the folder {folder} to type the same command again."
         raise RunError(Fault("push", "network", message)) from error
     return str(address)

@@ -23,12 +23,11 @@ from torch.onnx.ops import symbolic
 from sentattn.data.pieces import PieceTokenizer
 from sentattn.data.tokenizer import PAD_ID, UNKNOWN_ID, spacy_version
 from sentattn.errors import Fault, RunError, first_line
-from sentattn.export.folder import VERSION_KEY, replacement, require_replaceable
+from sentattn.export.folder import VERSION_KEY, new_folder
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.model import Classifier
 
 GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT = "model.onnx", "tokenizer.json", "labels.json", "config.json", "predict.py"
-FILES = (GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT)
 OPSET = 18
 """The oldest version that torch's exporter writes without conversion, for the widest choice of runtimes."""
 TRACED_BATCH, TRACED_LENGTH = 2, 3
@@ -40,10 +39,9 @@ UNBOUNDED = 512
 def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tuple[int, int]]]:
     """Writes a classifier as ONNX with its tokenizer, its labels and a script, and verifies it in ONNX Runtime.
 
-    Returns what `verify` returns; a `RunError` if the folder holds other files, the model cannot be exported, or the
-    outputs of the graph differ.
+    Returns what `verify` returns; a `RunError` if the folder exists, the model cannot be exported, or the outputs
+    of the graph differ.
     """
-    require_replaceable(folder, FILES, CONFIG)
     text, model, labels = classifier.config["text"], classifier.model, list(classifier.labels)
     tokenizer = classifier.tokenizer
     pieces = tokenizer if isinstance(tokenizer, PieceTokenizer) else None
@@ -51,7 +49,7 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
     library_ids_V = pieces.library_ids_V if pieces else np.arange(len(tokenizer))
     ids_V = torch.from_numpy(pieces.ids_V).long() if pieces else None
     padding, unknown = int(library_ids_V[PAD_ID]), int(library_ids_V[UNKNOWN_ID])
-    with replacement(folder) as new:
+    with new_folder(folder) as new:
         write_graph(model, new / GRAPH, max_length=longest, ids_V=ids_V)
         num_ids = len(tokenizer) if ids_V is None else len(ids_V)
         difference, shapes = verify(

@@ -1,37 +1,49 @@
-"""Metrics of a model's attention for each text, and their means over texts and seeds.
+"""Is a model's attention faithful, stable and plausible? Measures of each text, NaN where they do not apply.
 
-Faithfulness is how far a prediction changes without the tokens that a ranking puts first, or with them alone (DeYoung
-et al. 2020, ERASER, section 4.3).
+Faithfulness is how far the probability of the predicted class falls without the tokens that a ranking puts first, or
+with them alone (DeYoung et al. 2020, ERASER, section 4.3), and how often the prediction is correct with other weights
+than the attention's own (Jain and Wallace 2019, sections 4.2 and 4.3; Adebayo et al. 2018).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call
 
+from sentattn.data.batching import pad
 from sentattn.data.tokenizer import Encoded, Span
-from sentattn.insight.gradients import Attribution, attributions
-from sentattn.insight.metrics import is_ranking, plausibility, shape, ties
-from sentattn.insight.weights import SEED, Ids, Over, Reading, distance, probabilities, read
 from sentattn.metrics import Floats, Ints
-from sentattn.models.classifier import TextClassifier
+from sentattn.models.classifier import Classified, TextClassifier
+from sentattn.models.wide import WideAndDeep
+from sentattn.prediction.prediction import TIE
 
-FORMAT = "5"
-"""Of a stored file; it changes with the definition of a metric."""
+Ids: TypeAlias = NDArray[np.integer]
+FORMAT = "6"
+"""Of a stored file; it changes with the definition of a measure."""
 WEIGHTS = "weights"
-SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the tokens that count as first, at least one token
-DRAWS = 10  # random rankings of a text
-REMOVALS, KINDS = ("deleted", "replaced"), ("comprehensiveness", "sufficiency")
-OF_RANKINGS = (
-    "tau_integrated", "tau_input_x_gradient",
-    "correct_uniform", "correct_permuted", "tvd_uniform", "tvd_permuted", "jsd_adversarial",
-)  # fmt: skip
-"""Metrics that do not apply to weights that rank no token, or to an attention whose weights cannot be replaced."""
+TOKENS = 4096
+"""Most tokens of a batch, padding included; four times as many take twice the time on a CPU."""
+SEED = 0
+"""Of everything that is drawn; the numbers for a text depend on its position only."""
+DRAWS = 10
+"""Random rankings and permutations of a text, and random attentions."""
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
+"""Of the tokens that count as first, at least one token."""
+WEIGHTS_EXACT = 1e-4
+"""Relative to the largest value: how far `weights @ states` may be from the values that an attention returns."""
+STEPS, MOST_STEPS = 20, 160
+"""Fewest points of the integral of gradients; they are doubled up to the most until it is complete enough."""
+COMPLETE = 0.05
+"""Relative to the change of the logit: the error of the integral at which it is complete enough."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Metrics of an attention by name, (N texts,), NaN where they do not apply; its weights, means over the hops.
+    """Measures of an attention by name, (N texts,), NaN where they do not apply; its weights, means over the hops.
 
     The weights are those of the tokens that are ranked: special tokens of a subword tokenizer are left out.
     """
@@ -53,19 +65,8 @@ class Diagnostics:
     values: Mapping[str, Floats]
     weights: Sequence[Floats]
 
-    def applicable(self, names: Iterable[str]) -> NDArray[np.bool_]:
-        """Returns the texts to which all these metrics apply, except metrics that apply to no text, (N,)."""
-        applies = [~np.isnan(self.values[name]) for name in names]
-        all_apply: NDArray[np.bool_] = np.logical_and.reduce([is_N for is_N in applies if is_N.any()] or applies)
-        return all_apply
-
-    def means(self, names: Sequence[str], among: Iterable[str] = ()) -> list[float]:
-        """Returns means over the texts to which all of these metrics, and those of `among`, apply; NaN over no text."""
-        counts_N = self.applicable([*names, *among])
-        return [float(self.values[name][counts_N].mean()) if counts_N.any() else np.nan for name in names]
-
     def save(self, path: Path) -> None:
-        """Writes a Parquet file: a column for each metric, and a column of lists with the weights."""
+        """Writes a Parquet file: a column for each measure, and a column of lists with the weights."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -88,9 +89,8 @@ class Diagnostics:
             return None
         if (table.schema.metadata or {}).get(b"format") != FORMAT.encode():
             return None
-        weights = [np.asarray(row, dtype=np.float64) for row in table[WEIGHTS].to_pylist()]
         values = {name: table[name].to_numpy() for name in table.column_names if name != WEIGHTS}
-        return cls(values, weights)
+        return cls(values, [np.asarray(row, dtype=np.float64) for row in table[WEIGHTS].to_pylist()])
 
 
 def sample(count: int, rows: int | None) -> Ints:
@@ -101,203 +101,394 @@ def sample(count: int, rows: int | None) -> Ints:
 
 
 def diagnose(
-    model: TextClassifier,
-    texts: Texts,
-    attentions: Sequence[Over] = ("tokens",),
-    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
-) -> list[Diagnostics]:
-    """Returns the metrics of each of a model's attentions on texts.
+    model: TextClassifier, texts: Texts, progress: Callable[[int, int], None] = lambda done, total: None
+) -> Diagnostics:
+    """Returns the measures of a model in evaluation mode.
 
-    Those of `shape` and `plausibility`; the probability `p` of the predicted class y, `p_unknown` with `<unk>` at all
-    tokens, and those of `summary` for the rankings by attention, by attention times gradient, by gradients and at
-    random; Kendall's tau between attention and the magnitude of gradients, and between two kinds of gradients; 1 or 0
-    for a correct prediction, and the total variation distance from the model's own probabilities, with other weights;
-    and the divergence of `weights.adversary`. Special tokens of a subword tokenizer, whose spans are empty, are in no
-    ranking and are never removed; only `shape` and other weights count them.
+    The attention is that over n-grams, as weights of tokens (`token_rows`), where the model has one, else that over
+    states. Special tokens of a subword tokenizer, whose spans are empty, are in no ranking and are never removed.
 
-    Args:
-        model: The model, in evaluation mode.
-        texts: The texts.
-        attentions: Which attentions; `ngrams` for one that weighs the n-grams of a wide part, as `weights.token_rows`.
-        progress: Called with a stage, and the numbers of finished and of all texts.
+    The measures: `tokens`, exp(H) of the weights' entropy H, mean over hops; `hop_overlap`; `comprehensiveness` and
+    `sufficiency` of `removals`, ranked by attention, by the magnitude of integrated gradients and at random; 1 or 0
+    for a correct prediction (`correct`), and its mean with other weights (`correct_even`, `correct_permuted`,
+    `correct_random`); and those of `plausibility`.
     """
-    ids = [encoded.ids for encoded in texts.encoded]
-    ranked = [np.flatnonzero([start < end for start, end in encoded.spans]) for encoded in texts.encoded]
+    rows, weights = [], []
+    random_NP = random_predictions(model, [encoded.ids for encoded in texts.encoded])
+    for i, (encoded, label, rationale) in enumerate(zip(texts.encoded, texts.labels_N, texts.rationales, strict=True)):
+        random = np.random.default_rng([SEED, i])
+        ranked_K = np.flatnonzero([start < end for start, end in encoded.spans])
+        reading = read(model, encoded.ids, random)
+        predicted, weights_K = int(reading.own_C.argmax()), reading.weights_RL[:, ranked_K].mean(axis=0)
+        gradients_K = np.abs(integrated_gradients(model, encoded.ids, predicted).of_tokens_L[ranked_K])
+        rankings = {
+            "attention": weights_K if ranks(weights_K) else None,
+            "gradients": None if ties(gradients_K) else gradients_K,
+        }
+        others = {"even": reading.even_1C, "permuted": reading.permuted_PC}
+        classes = {
+            name: np.where(np.isnan(p_PC).any(axis=1), np.nan, p_PC.argmax(axis=1)) for name, p_PC in others.items()
+        }
+        classes["random"] = random_NP[i]
+        is_ranking = ranks(reading.weights_RL.ravel())
+        rows.append(
+            {
+                "tokens": float(np.exp(entropy(reading.weights_RL)).mean()),
+                "hop_overlap": overlap(reading.weights_RL),
+                **removals(model, encoded.ids, predicted, ranked_K, rankings, random),
+                "correct": float(predicted == label),
+                **{
+                    f"correct_{name}": share_of(label, classes_P) if is_ranking else np.nan
+                    for name, classes_P in classes.items()
+                },
+                **plausibility(weights_K, [encoded.spans[token] for token in ranked_K], rationale),
+            }
+        )
+        weights.append(weights_K)
+        progress(i + 1, len(texts.encoded))
+    return Diagnostics({name: np.array([row[name] for row in rows]) for name in rows[0]}, weights)
 
-    def report(stage: str) -> Callable[[int], None]:
-        done = 0
 
-        def advance(count: int) -> None:
-            nonlocal done
-            done += count
-            progress(stage, done, len(ids))
+def share_of(label: int, classes_P: Floats) -> float:
+    """Returns the share of the predicted classes that are a label; NaN where there are none."""
+    return np.nan if np.isnan(classes_P).any() else float((classes_P == label).mean())
 
-        return advance
 
-    readings = {over: read(model, ids, over, advance=report("other weights")) for over in attentions}
-    probabilities_NC = np.stack([reading.probabilities_C for reading in readings[attentions[0]]])
-    classes_N = probabilities_NC.argmax(axis=1)
-    shared = {"p": probabilities_NC.max(axis=1), "p_unknown": unknown_probability(model, ids, classes_N, ranked)}
-    gradients = attributions(model, ids, classes_N, advance=report("gradients"))
-    removals = _removals(model, ids, classes_N, ranked, readings.values(), gradients, report("removing tokens"))
-    result = []
-    for of_attention, removed in zip(readings.values(), removals, strict=True):
-        of_texts = zip(of_attention, gradients, ranked, texts.encoded, texts.labels_N, texts.rationales, strict=True)
-        rows = [_of_text(*of_text) for of_text in of_texts]
-        values = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-        weights = [
-            reading.weights_RL[:, tokens_K].mean(axis=0) for reading, tokens_K in zip(of_attention, ranked, strict=True)
-        ]
-        result.append(Diagnostics(values | removed | shared, weights))
+def ranks(weights_L: Floats) -> bool:
+    """Whether weights rank tokens: False where all tokens that have a weight tie, as those of `uniform` and `last`."""
+    return not ties(weights_L[weights_L > 0])
+
+
+def ties(scores_L: Floats) -> bool:
+    """Whether scores differ by rounding alone, as those of no token do."""
+    return not scores_L.size or bool(np.ptp(scores_L) <= TIE * np.abs(scores_L).max())
+
+
+def batches(lengths_N: Ints) -> Iterator[Ints]:
+    """Yields the indices of texts of similar length, as many as have at most `TOKENS` with padding."""
+    order = np.argsort(lengths_N, kind="stable")
+    while len(order):
+        count = max(1, int((lengths_N[order] * np.arange(1, len(order) + 1) <= TOKENS).sum()))
+        yield order[:count]
+        order = order[count:]
+
+
+def _padded(model: TextClassifier, texts: Sequence[Ids]) -> tuple[Tensor, Tensor]:
+    device = next(model.parameters()).device
+    tokens_BL, mask_BL = pad(texts)
+    return tokens_BL.to(device), mask_BL.to(device)
+
+
+def _softmax(logits_BC: Tensor) -> Floats:
+    probabilities_BC: Floats = logits_BC.double().softmax(dim=-1).cpu().numpy()
+    return probabilities_BC
+
+
+@torch.inference_mode()
+def probabilities(
+    model: TextClassifier, texts: Sequence[Ids], parameters: Mapping[str, Tensor] | None = None
+) -> Floats:
+    """Returns the probability of each class, (texts, C), with some parameters replaced; texts have a token or more."""
+    result: dict[int, Floats] = {}
+    for indices in batches(np.array([len(ids) for ids in texts], dtype=np.int64)):
+        batch = _padded(model, [texts[i] for i in indices])
+        logits_BC = functional_call(model, dict(parameters or {}), batch).logits_BC
+        result |= dict(zip(indices.tolist(), _softmax(logits_BC), strict=True))
+    return np.stack([result[i] for i in range(len(texts))])
+
+
+class Reading(NamedTuple):
+    """A text's weights, which sum to 1 in each row, and the probabilities with them, with even and with permuted ones.
+
+    The last two are NaN where the values of an attention are not weights @ states.
+    """
+
+    weights_RL: Floats
+    own_C: Floats
+    even_1C: Floats
+    permuted_PC: Floats
+
+
+@torch.inference_mode()
+def read(model: TextClassifier, ids: Ids, random: np.random.Generator) -> Reading:
+    """Returns how a model reads a text; see `diagnose` for which of its attentions."""
+    tokens_1L, mask_1L = _padded(model, [ids])
+    classified: Classified = model(tokens_1L, mask_1L)
+    weights = (_over_states if _ngram_scores(model) is None else _over_ngrams)(model, mask_1L, classified)
+    own_C, states_LD = _softmax(classified.logits_BC)[0], classified.states_BLD[0]
+    weights_RL, is_place_RL = _numpy(weights.weights_RL), _numpy(weights.is_place_RL) > 0
+    even_RL = is_place_RL / np.maximum(1, is_place_RL.sum(axis=1, keepdims=True))
+    permuted = [permute(weights_RL, is_place_RL, random.random(len(ids))) for _ in range(DRAWS)]
+    others_PC = np.full((DRAWS + 1, len(own_C)), np.nan)
+    if weights.logits is not None:
+        others_PC = _softmax(weights.logits(torch.from_numpy(np.stack([even_RL, *permuted])).to(states_LD)))
+    return Reading(_numpy(weights.of_tokens_RL), own_C, others_PC[:1], others_PC[1:])
+
+
+def _ngram_scores(model: TextClassifier) -> nn.Linear | None:
+    """The layer that scores the n-grams of a model with an attention over them."""
+    return model.wide.scores if isinstance(model, WideAndDeep) else None
+
+
+class _Weights(NamedTuple):
+    """The weights of a text, and the logits that other weights give.
+
+    A row is a hop, or an order of n-grams; it sums to 1 over its places: the real tokens, or the tokens at which an
+    n-gram ends that the wide part knows, each n-gram once. `logits` takes P weights and returns logits_PC; it is None
+    where an attention's values are not weights @ states. `of_tokens_RL` are the same weights, spread over tokens.
+    """
+
+    of_tokens_RL: Tensor
+    weights_RL: Tensor
+    is_place_RL: Tensor
+    logits: Callable[[Tensor], Tensor] | None
+
+
+def _over_states(model: TextClassifier, mask_1L: Tensor, classified: Classified) -> _Weights:
+    """The attention over states."""
+    _, attended, states_1LD, wide = classified
+    weights_1RL = attended.weights_BRL.to(states_1LD.dtype)
+    sums_1RD, values_1RD = weights_1RL @ states_1LD, attended.values_BRD
+    is_sum = sums_1RD.shape == values_1RD.shape and bool(
+        (sums_1RD - values_1RD).abs().max() <= WEIGHTS_EXACT * values_1RD.abs().max()
+    )
+
+    def logits(others_PRL: Tensor) -> Tensor:
+        other = classified._replace(logits_BC=model.classify(others_PRL @ states_1LD))
+        if wide is not None and isinstance(model, WideAndDeep):
+            other = model.add(other, wide.terms)
+        return other.logits_BC
+
+    is_place_RL = mask_1L.expand(weights_1RL.shape[1], -1)
+    return _Weights(weights_1RL[0], weights_1RL[0], is_place_RL, logits if is_sum else None)
+
+
+def _over_ngrams(model: TextClassifier, mask_1L: Tensor, classified: Classified) -> _Weights:
+    """The attention over n-grams: of each order the n-grams of the text share what they count together."""
+    assert isinstance(model, WideAndDeep)
+    assert classified.wide is not None
+    attention_1OL = model.wide.attention(classified.states_BLD, mask_1L)
+    counts_1OL, effects_1OLC = model.ngram_terms(classified.wide.terms, attention_1OL)
+    total_1O1 = counts_1OL.sum(dim=2, keepdim=True)
+    weights_1OL = counts_1OL / total_1O1.clamp_min(torch.finfo(counts_1OL.dtype).tiny)
+    effects_OLC = (total_1O1[..., None] * effects_1OLC)[0]
+    rest_1C = classified.logits_BC - torch.einsum("pol,olc->pc", weights_1OL, effects_OLC)
+
+    def logits(others_POL: Tensor) -> Tensor:
+        return rest_1C + torch.einsum("pol,olc->pc", others_POL, effects_OLC)
+
+    of_tokens_OL = token_rows(model, weights_1OL, counts_1OL > 0, mask_1L)[0]
+    return _Weights(of_tokens_OL, weights_1OL[0], counts_1OL[0] > 0, logits)
+
+
+def token_rows(model: WideAndDeep, weights_BOL: Tensor, is_place_BOL: Tensor, mask_BL: Tensor) -> Tensor:
+    """Returns the weights of tokens that follow from those of n-grams, (B, orders, L).
+
+    The weight of an n-gram is spread evenly over its tokens at its first occurrence, which is where the wide part
+    reads it (`WideTerms.places_BG`) and where pages show it. So a token has the weights of all n-grams that it is in,
+    and a row sums to 1. A row whose n-grams all have the same weight, or which has none, ranks nothing: it is even.
+    """
+    least_BO1 = weights_BOL.masked_fill(~is_place_BOL, torch.inf).amin(dim=2, keepdim=True)
+    is_tie_BO1 = weights_BOL.amax(dim=2, keepdim=True) <= least_BO1 * (1 + TIE)
+    even_B1L = (mask_BL / mask_BL.sum(dim=1, keepdim=True))[:, None].to(weights_BOL.dtype)
+    return torch.where(is_tie_BO1, even_B1L, model.spread_over_tokens(weights_BOL))
+
+
+def permute(weights_RL: Floats, is_place_RL: NDArray[np.bool_], keys_L: Floats) -> Floats:
+    """Returns the weights of each row on its places in the order of keys, which is the same for all rows."""
+    result = np.zeros_like(weights_RL)
+    for row, weights_L in enumerate(weights_RL):
+        places = np.flatnonzero(is_place_RL[row])
+        result[row, places] = weights_L[places[np.argsort(keys_L[places])]]
     return result
 
 
-def _of_text(
-    reading: Reading, gradient: Attribution, tokens_K: Ints, encoded: Encoded, label: int, rationale: Sequence[Span]
-) -> dict[str, float]:
-    """The metrics of a text but those of removals; `tokens_K` are the tokens that are ranked."""
-    weights_RK, own_C = reading.weights_RL[:, tokens_K], reading.probabilities_C
-    weights_K, spans = weights_RK.mean(axis=0), [encoded.spans[token] for token in tokens_K]
-    integrated_K, product_K = np.abs(gradient.integrated_L[tokens_K]), np.abs(gradient.input_x_gradient_L[tokens_K])
-    metrics = shape(reading.weights_RL, encoded.tokens) | plausibility(weights_RK, spans, rationale)
-    metrics |= dict.fromkeys(OF_RANKINGS, np.nan)
-    metrics |= {
-        "correct": float(own_C.argmax() == label),
-        "tau_gradients": rank_correlation(integrated_K, product_K),
-        "integral_error": abs(gradient.error),
-        "logit_change": abs(gradient.change),
-    }
-    if is_ranking(weights_K):
-        metrics["tau_integrated"] = rank_correlation(weights_K, integrated_K)
-        metrics["tau_input_x_gradient"] = rank_correlation(weights_K, product_K)
-    if is_ranking(reading.weights_RL.ravel()) and not np.isnan(reading.uniform_C).any():
-        metrics |= {
-            "correct_uniform": float(reading.uniform_C.argmax() == label),
-            "correct_permuted": float((reading.permuted_PC.argmax(axis=1) == label).mean()),
-            "tvd_uniform": float(distance(reading.uniform_C, own_C)),
-            "tvd_permuted": float(np.median(distance(reading.permuted_PC, own_C))),
-            "jsd_adversarial": reading.divergence,
-        }
-    return metrics
+def _numpy(tensor: Tensor) -> Floats:
+    values: Floats = tensor.detach().double().cpu().numpy()
+    return values
 
 
-def _removals(
+def random_predictions(model: TextClassifier, texts: Sequence[Ids]) -> Floats:
+    """Returns the class of each text with `DRAWS` random attentions, (texts, draws); NaN for one without parameters.
+
+    The values of each parameter that scores are shuffled (model parameter randomization, Adebayo et al. 2018), so that
+    weights still depend on the states and are about as sharp, and what scoring has learned is gone. All else stays.
+    """
+    part = _ngram_scores(model)
+    scoring = {id(one) for one in (model.attention.scoring_parameters() if part is None else part.parameters())}
+    named = {name: parameter for name, parameter in model.named_parameters() if id(parameter) in scoring}
+    if not named:
+        return np.full((len(texts), DRAWS), np.nan)
+    random = np.random.default_rng(SEED)
+    draws = [{name: _shuffled(parameter, random) for name, parameter in named.items()} for _ in range(DRAWS)]
+    return np.stack([probabilities(model, texts, of_draw).argmax(axis=1) for of_draw in draws], axis=1).astype(
+        np.float64
+    )
+
+
+def _shuffled(parameter: Tensor, random: np.random.Generator) -> Tensor:
+    order = torch.from_numpy(random.permutation(parameter.numel())).to(parameter.device)
+    return parameter.detach().flatten()[order].view_as(parameter)
+
+
+class Attribution(NamedTuple):
+    """How much each token of a text adds to the logit of a class: integrated gradients from `<unk>` at all tokens.
+
+    Their sum less `change`, the logit of the text less that of the baseline, is `error`, 0 for an exact integral.
+    """
+
+    of_tokens_L: Floats
+    change: float
+    error: float
+
+
+def integrated_gradients(model: TextClassifier, ids: Ids, label: int, *, most_steps: int = MOST_STEPS) -> Attribution:
+    """Returns the attribution of a text to the logit of a class (Sundararajan et al. 2017), by Captum.
+
+    An n-gram of a wide part is a feature that is 1 in the text and 0 in the baseline, whose `<unk>` form no n-gram; its
+    attribution is spread evenly over its tokens at its first occurrence. So the attributions of tokens add up to the
+    change of the logit, where the integral is exact. `STEPS` points are doubled up to `most_steps`, while the error
+    exceeds `COMPLETE` times the change.
+    """
+    from captum.attr import IntegratedGradients
+
+    tokens_1L, mask_1L = _padded(model, [ids])
+    with torch.no_grad():
+        words_1LI = model.embedding.inputs(tokens_1L, mask_1L)
+        unknown_1LI = model.embedding.inputs(tokens_1L.masked_fill(mask_1L, model.embedding.blank_id), mask_1L)
+        inputs: tuple[Tensor, ...] = (words_1LI,)
+        baselines: tuple[Tensor, ...] = (unknown_1LI,)
+        effects_1OLC = mask_1L  # of no n-grams
+        if isinstance(model, WideAndDeep):
+            states_1LD = model.encoder(model.embedding.contextual(words_1LI, mask_1L), mask_1L)
+            terms, attention_1OL = model.wide(tokens_1L, mask_1L, states_1LD), model.wide.attention(states_1LD, mask_1L)
+            counts_1OL, effects_1OLC = model.ngram_terms(terms, attention_1OL)
+            present_1OL = (counts_1OL > 0).to(counts_1OL.dtype)
+            inputs, baselines = (words_1LI, present_1OL), (unknown_1LI, torch.zeros_like(present_1OL))
+
+    def logits(words_BLI: Tensor, *present: Tensor) -> Tensor:
+        mask_BL = mask_1L.expand(len(words_BLI), -1)
+        states_BLD = model.encoder(model.embedding.contextual(words_BLI, mask_BL), mask_BL)
+        logits_BC = model.classify(model.attention(states_BLD, mask_BL).values_BRD)
+        for present_BOL in present:
+            assert isinstance(model, WideAndDeep)
+            attention_BOL = model.wide.attention(states_BLD, mask_BL)
+            counts_BOL = present_BOL if attention_BOL is None else present_BOL * attention_BOL
+            logits_BC = model.deep_share * logits_BC + (counts_BOL[..., None] * effects_1OLC).sum(dim=(1, 2))
+        return logits_BC
+
+    steps, size = STEPS, max(1, 8 * TOKENS // len(ids))
+    with torch.backends.cudnn.flags(enabled=False):  # its LSTM has no gradient in evaluation mode
+        while True:
+            integrals, error_1 = IntegratedGradients(logits).attribute(
+                inputs, baselines, target=label, n_steps=steps, internal_batch_size=size, return_convergence_delta=True
+            )
+            of_tokens_1L = integrals[0].sum(dim=2)
+            if isinstance(model, WideAndDeep):
+                of_tokens_1L = of_tokens_1L + model.spread_over_tokens(integrals[1]).sum(dim=1)
+            of_tokens_L, error = _numpy(of_tokens_1L[0]), float(error_1)
+            change = float(of_tokens_L.sum()) - error
+            if abs(error) <= COMPLETE * abs(change) or 2 * steps > most_steps:
+                return Attribution(of_tokens_L, change, error)
+            steps *= 2
+
+
+def removals(
     model: TextClassifier,
-    ids: Sequence[Ids],
-    classes_N: Ints,
-    ranked: Sequence[Ints],
-    attentions: Collection[Sequence[Reading]],
-    gradients: Sequence[Attribution],
-    advance: Callable[[int], None],
-) -> list[dict[str, Floats]]:
-    """The metrics of `summary` for each attention, with those of gradients and random rankings."""
-    orders, ranks = [], []
-    for i, (tokens_K, gradient, *readings) in enumerate(zip(ranked, gradients, *attentions, strict=True)):
-        random = np.random.default_rng([SEED, i])
-        integrated_K = gradient.integrated_L[tokens_K]
-        scores = [gradient.input_x_gradient_L[tokens_K], integrated_K, np.abs(integrated_K)]
-        is_ranked = [not ties(scores_K) for scores_K in scores]
-        for reading in readings:
-            weights_K, product_K = reading.weights_RL[:, tokens_K].mean(axis=0), reading.product_L[tokens_K]
-            scores += [weights_K, product_K]
-            is_ranked += [is_ranking(weights_K), not (np.isnan(product_K).any() or ties(product_K))]
-        ranks.append(is_ranked)
-        scores += [*np.zeros((DRAWS, len(tokens_K)))]
-        orders.append([tokens_K[order(scores_K, random)] for scores_K in scores])
-    falls = drops(model, ids, classes_N, orders, advance=advance)
-    falls[:, : len(ranks[0])][~np.array(ranks)] = np.nan
-    shared = {"input_x_gradient": [0], "integrated": [1], "integrated_magnitude": [2]}
-    shared["random"] = [*range(len(ranks[0]), falls.shape[1])]
-    return [
-        summary(falls, {"attention": [place], "attention_x_gradient": [place + 1]} | shared)
-        for place in range(3, len(ranks[0]), 2)
+    ids: Ids,
+    label: int,
+    ranked_K: Ints,
+    rankings: Mapping[str, Floats | None],
+    random: np.random.Generator,
+) -> dict[str, float]:
+    """Returns by how much the probability of a class falls, the mean over `SHARES`.
+
+    `comprehensiveness` is p(y | x) - p(y | x without the first ceil(k n) of the n ranked tokens), `sufficiency`
+    p(y | x) - p(y | only these and the others that are not ranked), for each ranking by scores, and for
+    `random`, the mean over `DRAWS` random rankings. DeYoung et al. (2020, equation 3) divide the same sum by one more
+    than the number of shares. NaN without scores, and for a text of one token, of which nothing would be left.
+    """
+    kinds, length = ("comprehensiveness", "sufficiency"), len(ranked_K)
+    found = {f"{kind}_{name}": np.nan for kind in kinds for name in (*rankings, "random")}
+    if length < 2:
+        return found
+    counts = [max(1, math.ceil(round(share * length, 9))) for share in SHARES]  # 0.2 * 15 is a little more than 3
+    orders = {"random": [random.permutation(length) for _ in range(DRAWS)]}  # first: the same for all models
+    orders |= {name: [order(scores_K, random)] for name, scores_K in rankings.items() if scores_K is not None}
+    variants = [
+        np.delete(ids, ranked_K[side])
+        for of_name in orders.values()
+        for order_K in of_name
+        for count in counts
+        for side in (order_K[:count], order_K[count:])
     ]
+    whole, *others = probabilities(model, [ids, *variants])[:, label]
+    falls_Q2 = iter(whole - np.reshape(others, (-1, len(counts), len(kinds))).mean(axis=1))
+    for name, of_name in orders.items():
+        falls_2 = np.mean([next(falls_Q2) for _ in of_name], axis=0)
+        found |= {f"{kind}_{name}": float(fall) for kind, fall in zip(kinds, falls_2, strict=True)}
+    return found
 
 
-def order(scores_L: Floats, random: np.random.Generator) -> Ints:
+def order(scores_K: Floats, random: np.random.Generator) -> Ints:
     """Returns the tokens' indices by descending score; tokens that tie are in random order, not in that of the text."""
-    order_L: Ints = np.lexsort((random.random(len(scores_L)), -scores_L)).astype(np.int64)
-    return order_L
+    order_K: Ints = np.lexsort((random.random(len(scores_K)), -scores_K)).astype(np.int64)
+    return order_K
+
+
+def entropy(weights_RL: Floats) -> Floats:
+    """Returns the entropy of each row of weights in nats, (R,)."""
+    from scipy.special import entr
+
+    entropy_R: Floats = entr(weights_RL).sum(axis=1)
+    return entropy_R
+
+
+def overlap(weights_RL: Floats) -> float:
+    """Returns how much the hops read the same tokens: 0 where they share none, 1 where they are equal, NaN for one hop.
+
+    The mean off the diagonal of A A^T divided by that of its diagonal, so that sharp weights do not pass for overlap.
+    """
+    hops = len(weights_RL)
+    if hops == 1:
+        return np.nan
+    products_RR = weights_RL @ weights_RL.T
+    diagonal = float(np.trace(products_RR))
+    return float(products_RR.sum() - diagonal) / (hops - 1) / diagonal
+
+
+def plausibility(weights_K: Floats, spans: Sequence[Span], rationale: Sequence[Span]) -> dict[str, float]:
+    """Returns the average precision of the weights against the words of a rationale, and that of random weights.
+
+    NaN where no token or all are in the rationale, or the weights rank nothing. `spans` are start and end of each token
+    in the text, `rationale` of each part that decides the label.
+    """
+    from sklearn.metrics import average_precision_score
+
+    gold_K = np.array([any(start < last and first < end for first, last in rationale) for start, end in spans], bool)
+    if gold_K.all() or not gold_K.any() or not ranks(weights_K):
+        return {"average_precision": np.nan, "average_precision_random": np.nan}
+    return {
+        "average_precision": float(average_precision_score(gold_K, weights_K)),
+        "average_precision_random": expected_average_precision(len(gold_K), int(gold_K.sum())),
+    }
+
+
+def expected_average_precision(length: int, gold: int) -> float:
+    """Returns the expected average precision of a random ranking of `length` tokens L, of which `gold` R are gold.
+
+    The average precision is the mean over gold tokens of (gold tokens up to its rank) / rank. A gold token at rank i
+    has itself and (i - 1) (R - 1) / (L - 1) others before it on average, and each rank is equally likely, so with the
+    harmonic number H_L = 1 + 1/2 + ... + 1/L the mean is (R - 1) / (L - 1) (1 - H_L / L) + H_L / L.
+    """
+    if length < 2:
+        return 1.0
+    harmonic = float(np.sum(1 / np.arange(1, length + 1))) / length
+    return (gold - 1) / (length - 1) * (1 - harmonic) + harmonic
 
 
 def rank_correlation(first_L: Floats, second_L: Floats) -> float:
     """Returns Kendall's tau-b of two scores of the same tokens; NaN where one of them ranks nothing."""
     from scipy.stats import kendalltau
 
-    return float(kendalltau(first_L, second_L).statistic) if np.ptp(first_L) and np.ptp(second_L) else np.nan
-
-
-def drops(
-    model: TextClassifier,
-    texts: Sequence[Ids],
-    classes_N: Ints,
-    orders: Sequence[Sequence[Ints]],
-    *,
-    advance: Callable[[int], None] = lambda count: None,
-) -> Floats:
-    """Returns by how much the probability of a class falls, (texts, Q rankings, 2 removals, 2 kinds, shares).
-
-    With the first ceil(k n) tokens of a ranking: comprehensiveness(k) = p(y | x) - p(y | x without them),
-    sufficiency(k) = p(y | x) - p(y | only them). Removed tokens are `deleted`, so that the text gets shorter, or
-    `replaced` by `<unk>`. NaN for a text of one token, of which nothing would be left. `orders` has for each text Q
-    rankings, which are the indices of its tokens, the first ones first; tokens in no ranking are never removed, and n
-    does not count them.
-    """
-    rankings = len(orders[0])
-    result = np.full((len(texts), rankings, len(REMOVALS), len(KINDS), len(SHARES)), np.nan)
-    for i, ids in enumerate(texts):
-        if (length := len(orders[i][0])) > 1:
-            # 0.2 * 15 is a little more than 3; shares of a short text are often the same number.
-            of_shares = [max(1, math.ceil(round(share * length, 9))) for share in SHARES]
-            counts = sorted(set(of_shares))
-            variants = _variants(ids, orders[i], counts, model.embedding.blank_id)
-            whole, *others = probabilities(model, [ids, *variants])[:, classes_N[i]]
-            by_count = whole - np.reshape(others, (rankings, len(counts), len(REMOVALS), len(KINDS)))
-            of_share = list(map(counts.index, of_shares))
-            result[i] = np.moveaxis(by_count[:, of_share], 1, -1)
-        advance(1)
-    return result
-
-
-def unknown_probability(model: TextClassifier, texts: Sequence[Ids], classes_N: Ints, ranked: Sequence[Ints]) -> Floats:
-    """Returns the probability of each text's class when all its tokens that are ranked are `<unk>`, (texts,)."""
-    unknown = [ids.copy() for ids in texts]
-    for ids, tokens_K in zip(unknown, ranked, strict=True):
-        ids[tokens_K] = model.embedding.blank_id
-    of_class_N: Floats = probabilities(model, unknown)[np.arange(len(texts)), classes_N]
-    return of_class_N
-
-
-def summary(drops_NQRKS: Floats, rankings: Mapping[str, Sequence[int]]) -> dict[str, Floats]:
-    """Returns metrics of each text, (N,), by name: at each share, and their mean, which is called as they are.
-
-    The name is `kind_removal_ranking`, and that of a share ends in its percent, as `sufficiency_deleted_random_20`. The
-    mean is over the five shares; DeYoung et al. (2020, equation 3) divide the same sum by one more than their number.
-    Of the rankings that have a name in `rankings`, by their numbers, the mean is taken.
-    """
-    metrics: dict[str, Floats] = {}
-    for ranking, numbers in rankings.items():
-        for r, removal in enumerate(REMOVALS):
-            for k, kind in enumerate(KINDS):
-                values_NS = drops_NQRKS[:, list(numbers), r, k].mean(axis=1)
-                name = f"{kind}_{removal}_{ranking}"
-                metrics[name] = values_NS.mean(axis=1)
-                metrics |= {f"{name}_{percent(share)}": values_NS[:, s] for s, share in enumerate(SHARES)}
-    return metrics
-
-
-def percent(share: float) -> int:
-    """Returns a share in percent, which are whole numbers."""
-    return round(100 * share)
-
-
-def _variants(ids: Ids, orders: Sequence[Ints], counts: Sequence[int], blank_id: int) -> Iterator[Ids]:
-    """Yields for each ranking, number of first tokens and removal: the text without them, and without the others."""
-    for order_K in orders:
-        for count in counts:
-            sides = order_K[:count], order_K[count:]
-            yield from (np.delete(ids, removed_K) for removed_K in sides)
-            for removed_K in sides:
-                replaced_L = ids.copy()
-                replaced_L[removed_K] = blank_id
-                yield replaced_L
+    return float(kendalltau(first_L, second_L).statistic) if ranks(first_L) and ranks(second_L) else np.nan

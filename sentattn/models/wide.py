@@ -104,6 +104,30 @@ class WideAndDeep(TextClassifier):
         super().prepare_training(read)
         self.wide.prepare_training(read)
 
+    def ngram_terms(self, terms: WideTerms, attention_BOL: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Returns the terms of n-grams in the logits, by the order and the token at which they end.
+
+        These are counts_BOL, how much an n-gram counts, 0 where there is none, by default 1; and effects_BOLC, what it
+        adds where it counts 1.
+        """
+        terms_BGC = self.deep_share * terms.attended_BGC + self.wide_share * terms.terms_BGC
+        size, orders, classes = len(terms_BGC), len(self.wide.orders), terms_BGC.shape[-1]
+        is_present_BG = torch.zeros_like(terms.is_present_BG).scatter(1, terms.places_BG, terms.is_present_BG)
+        index_BGC = terms.places_BG[..., None].expand_as(terms_BGC)
+        terms_BOLC = torch.zeros_like(terms_BGC).scatter(1, index_BGC, terms_BGC).view(size, orders, -1, classes)
+        counts_BOL = is_present_BG.view(size, orders, -1).to(terms_BGC.dtype)
+        if attention_BOL is not None:
+            counts_BOL = counts_BOL * attention_BOL
+        return counts_BOL, terms_BOLC / counts_BOL.clamp_min(torch.finfo(terms_BGC.dtype).tiny)[..., None]
+
+    def spread_over_tokens(self, scores_BOL: Tensor) -> Tensor:
+        """Spreads the scores of n-grams, which are at their last tokens, evenly over their tokens."""
+        rows = [
+            functional.pad(scores_BOL[:, row], (0, order - 1)).unfold(-1, order, 1).sum(dim=-1) / order
+            for row, order in enumerate(self.wide.orders)
+        ]
+        return torch.stack(rows, dim=1)
+
     def own_groups(self, options: Collection[str]) -> list[dict[str, Any]]:
         """Adds the weights of the wide part, which have their own learning rate and plain gradient descent.
 

@@ -1,12 +1,14 @@
-"""Data frames: their texts, and columns of predictions; imports no library of frames."""
+"""Data frames: their texts; and the columns of predictions, of frames and of files. Imports no library of frames."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from sentattn.data.readers.tables import as_columns, joined
 from sentattn.errors import DataError, Fault, SettingError
+from sentattn.prediction.prediction import Prediction
 
 Columns: TypeAlias = str | Sequence[str]
 """Name of the column of texts, or of several, whose texts are joined."""
@@ -41,6 +43,11 @@ def read_texts(source: Any, *, text: Columns | None, default: Columns) -> tuple[
 def prediction_columns(labels: Sequence[str], columns: Collection[str]) -> list[str]:
     """Returns the names of the columns of predictions next to those of the input: the label, then each probability."""
     return [free_name(name, columns) for name in ("label", *(f"probability_{label}" for label in labels))]
+
+
+def prediction_values(prediction: Prediction, labels: Sequence[str]) -> list[Any]:
+    """Returns the values of these columns, None and NaN where the text has no token."""
+    return [prediction.label, *(prediction.probabilities.get(label, math.nan) for label in labels)]
 
 
 def free_name(name: str, columns: Collection[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -30,7 +29,7 @@ from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError, UserError, first_line
 from sentattn.models.classifier import TextClassifier
-from sentattn.prediction.frames import Columns, prediction_columns, read_texts
+from sentattn.prediction.frames import Columns, prediction_columns, prediction_values, read_texts
 from sentattn.prediction.prediction import NGram, Prediction, Predictions, TokenWeights
 from sentattn.run import MODEL, WEIGHTS, Run
 
@@ -220,7 +219,7 @@ class LoadedRun(Run):
             message = "pairs=True has no effect on a data frame, which has no place for them: predict its column."
             raise SettingError(Fault("pairs", "no_effect", message))
         labels, stream = self.classifier.labels, self.classifier.stream(as_texts(values), batch_size=batch_size)
-        rows = [[one.label, *(one.probabilities.get(label, math.nan) for label in labels)] for one in stream]
+        rows = [prediction_values(one, labels) for one in stream]
         columns = {name: [row[i] for row in rows] for i, name in enumerate(prediction_columns(labels, frame))}
         return {**frame, **columns} if isinstance(frame, Mapping) else frame.assign(**columns)
 

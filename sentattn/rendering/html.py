@@ -160,13 +160,6 @@ def layout(height: int, top: int = 36) -> dict[str, object]:
     return {**LAYOUT, "height": height, "margin": {"l": 70, "r": 20, "t": top, "b": 52}}
 
 
-def empty_figure(height: int, top: int = 36, **others: object) -> go.Figure:
-    """Returns a figure without data in that layout."""
-    import plotly.graph_objects as go
-
-    return go.Figure().update_layout(layout(height, top), **others)
-
-
 def safe(text: str) -> str:
     """Returns text as HTML that shows it as it is."""
     return escape(visible(text))

@@ -1,12 +1,10 @@
-"""`insight=true`: tables of real runs, and intervals against independent computations in NumPy."""
+"""`insight=true`: the table of real runs, and intervals against independent computations in NumPy."""
 
 from __future__ import annotations
 
 import csv
 import re
 import shutil
-from dataclasses import replace
-from operator import sub, truediv
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,12 @@ from run_folders import make_setting
 from scipy.stats import kendalltau, t
 from tiny import tiny
 
+import sentattn
 from sentattn import fit
-from sentattn.compare import insight as tables
+from sentattn.compare import insight as module
 from sentattn.compare.__main__ import main
-from sentattn.compare.insight import Block, Column, Insight, lines
-from sentattn.compare.statistics import blocks
+from sentattn.compare.insight import COLUMNS, Column, Insight
+from sentattn.compare.statistics import Estimate, Term, blocks
 from sentattn.insight.diagnostics import Diagnostics
 from sentattn.run import Run
 
@@ -37,66 +36,66 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_tables_below_the_leaderboard(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_table_below_the_leaderboard(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(runs), "insight=20"]) == 0
     out = capsys.readouterr().out
     assert max(len(line) for line in out.splitlines() if len(line.split()) > 1) <= 80
-    assert "sample of 20 of" in " ".join(out.split())
-    rows = [line.split() for line in out.split("shape of weights")[1].splitlines()]
-    even = next(row for row in rows if row[:1] == ["lstm_mean"])
-    assert float(even[2]) == float(even[3]) == 1
-    for title in ("C, tokens deleted", "S, tokens replaced", "rank correlation", "other weights", "gold rationale"):
-        table = [line.split() for line in out.split(title)[1].splitlines()]
-        [trained], [even] = ([row for row in table if row[:1] == [name]][:1] for name in ("structured", "lstm_mean"))
-        assert "-" not in trained
-        assert "-" in even
+    assert "20 of" in out.split("Does the attention mean anything?")[1].splitlines()[0]
+    heading = next(line for line in out.splitlines() if "C attn" in line)
+    rows = {line.split()[0]: line for line in out.split(heading)[1].split("\n\n")[0].splitlines() if line.strip()}
+    values = {name: rows[name].split()[1:] for name in ("structured", "lstm_mean")}
+    assert [value == "-" for value in values["structured"]] == [False] * 8
+    assert [value == "-" for value in values["lstm_mean"]] == [False, True, True, False, False, True, False, False]
 
 
-def test_the_attention_over_ngrams_has_a_row(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(runs), "insight=20", "format=csv"]) == 0
-    table = capsys.readouterr().out.split("\n\n")[1]
-    rows = list(csv.DictReader(table.splitlines()))
-    [wide] = {row["settings"] for row in rows if row["settings"].startswith("mean")}
-    assert wide.endswith("(n-grams)")
-    found = {row["metric"]: float(row["value"]) for row in rows if row["settings"] == wide}
-    rankings = ("attention", "attention_x_gradient", "integrated", "integrated_magnitude", "input_x_gradient")
-    assert {f"comprehensiveness_deleted_{name}" for name in rankings} < found.keys()
-    assert {"evenness", "tau_integrated", "tvd_permuted", "jsd_adversarial", "correct_uniform"} < found.keys()
+def test_each_setting_has_one_row_and_only_what_applies(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(runs), "insight=20", "format=markdown"]) == 0
+    heading, _, *rows = [
+        line for line in capsys.readouterr().out.split("mean anything?")[1].splitlines() if "|" in line
+    ]
+    names = [cell.strip() for cell in heading.strip("|").split("|")]
+    assert names[:3] == ["settings", "tokens", "overlap"]
+    assert names[-5:] == ["even", "permuted", "random", "seeds", "AP"]
+    found = {
+        cells[0].strip(): dict(zip(names, map(str.strip, cells), strict=True))
+        for cells in (row.strip("|").split("|") for row in rows)
+    }
+    assert len(found) == 3
+    [wide] = (name for name in found if name.startswith("mean"))
+    assert found[wide]["C attn"] != "-"  # by the attention over n-grams, which spreads over tokens
+    assert found["lstm_mean"]["even"] == "-"
 
 
-def test_numbers_are_in_the_other_formats_too(runs: Path, tmp_path: Path) -> None:
-    assert main([str(runs), "insight=20", "format=csv", f"output={tmp_path / 'file'}"]) == 0
-    table = (tmp_path / "file").read_text().split("\n\n")[1]
-    rows = {(row["settings"], row["metric"]): row for row in csv.DictReader(table.splitlines())}
-    assert rows["structured", "evenness"]["seeds"] == "2"
-    assert 0 < float(rows["structured", "evenness"]["value"]) < 1
-    assert ("lstm_mean", "hop_overlap") not in rows
-    at_shares = [f"sufficiency_deleted_attention_{percent}" for percent in (1, 5, 10, 20, 50)]
-    mean = np.mean([float(rows["structured", name]["value"]) for name in at_shares])
-    assert float(rows["structured", "sufficiency_deleted_attention"]["value"]) == pytest.approx(mean)
+def test_csv_is_a_frame_in_a_file_of_its_own(runs: Path, tmp_path: Path) -> None:
+    assert main([str(runs), "insight=20", "format=csv", f"output={tmp_path / 'board.csv'}"]) == 0
+    board = list(csv.DictReader((tmp_path / "board.csv").read_text().splitlines()))
+    assert {"accuracy", "settings"} <= board[0].keys()
+    assert all(None not in row for row in board)
+    rows = list(csv.DictReader((tmp_path / "board-insight.csv").read_text().splitlines()))
+    assert all(None not in row and None not in row.values() for row in rows)
+    assert {(row["data"], row["split"]) for row in rows} == {("demo", "test")}
+    found = {(row["settings"], row["metric"]): row for row in rows}
+    assert found["structured", "tokens"]["seeds"] == "2"
+    assert float(found["structured", "tokens"]["value"]) > 1
+    assert ("lstm_mean", "hop_overlap") not in found
 
 
-def test_latex_has_a_table_for_each_question(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_latex_has_the_conclusion_above_the_table(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(runs), "insight=20", "format=latex"]) == 0
-    board, *boards = capsys.readouterr().out.split(r"\begin{tabular}")[1:]
-    assert "accuracy" in board
-    assert len(boards) == 8  # none of them for the runs of two seeds alone
-    for table in boards:
-        header = next(line for line in table.splitlines() if "&" in line)
-        assert header.count("&") <= 8
+    board, table = capsys.readouterr().out.split(r"\begin{tabular}")[1:]
     comments = [line for line in board.splitlines() if line.startswith("%")]
-    assert "structured" in " ".join(comments)  # the conclusion stands above the tables
-    rows = [line for table in (board, *boards) for line in table.split(r"\end{tabular}")[0].splitlines() if "&" in line]
-    assert not re.search(r"(?<![\\$])[~|#_%]", " ".join(rows).replace("$|$", ""))
+    assert "structured" in " ".join(comments)
+    rows = [line for line in table.split(r"\end{tabular}")[0].splitlines() if "&" in line]
+    assert not re.search(r"(?<![\\$])[~|#_%]", " ".join(rows))
 
 
-def test_a_page_has_the_conclusion_and_curves(runs: Path, tmp_path: Path) -> None:
+def test_a_page_has_the_conclusion_and_the_table(runs: Path, tmp_path: Path) -> None:
     assert main([str(runs), "insight=20", f"report={tmp_path / 'report.html'}"]) == 0
     text = (tmp_path / "report.html").read_text()
-    headings = re.findall(r"<h2>([^<]+)</h2>", text)
-    first, last = headings.index("Does the attention mean anything?"), headings.index("By share of the tokens")
-    assert "C, tokens deleted" in headings[first + 1 : last]
-    assert "ERASER" in text
+    section = text.split("<h2>Does the attention mean anything?</h2>")[1].split("</section>")[0]
+    assert section.index("probability of the predicted class") < section.index("<table>")
+    assert '<th scope="col">C attn</th>' in section
+    assert section.count("<table>") == 1
 
 
 def test_a_second_call_reads_what_the_first_one_stored(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,19 +118,61 @@ def test_other_texts_are_refused(runs: Path, tmp_path: Path, capsys: pytest.Capt
     assert main([str(tmp_path), "insight=10"]) == 0
     captured = capsys.readouterr()
     assert "other texts" in captured.err
-    assert "shape of weights" not in captured.out
+    assert "C attn" not in captured.out
+
+
+OWN = """
+import torch
+from sentattn.models.attention.base import Attended, Attention, masked_softmax
+class Mine(Attention):
+    def __init__(self, *, dim: int):
+        super().__init__()
+        self.out_dim, self.hops = dim, 1
+        self.query = torch.nn.Parameter(torch.randn(1, dim))
+    def forward(self, states, mask):
+        weights = masked_softmax(self.query @ states.transpose(1, 2), mask)
+        return Attended(weights @ states, weights)
+"""
+
+
+def test_own_attentions_are_diagnosed_with_trust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own_attentions.py").write_text(OWN)
+    folder = tmp_path / "conf" / "model" / "attention"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text("_target_: own_attentions.Mine\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = [word for word in tiny("model=lstm", f"output_dir={tmp_path}") if "attention.hidden" not in word]
+    run = fit([*words, f"--config-dir={tmp_path / 'conf'}", "model/attention=mine"])
+    report = tmp_path / "report.html"
+    assert main([str(run.path), "insight=5", f"report={report}"]) == 0
+    assert "trust=true" in capsys.readouterr().err
+    assert main([str(run.path), "insight=5", f"report={report}", "trust=true"]) == 0
+    captured = capsys.readouterr()
+    assert "C attn" in captured.out
+    assert "trust" not in captured.err
+    assert "true class" in report.read_text()
+    for stored in run.path.glob("insight*"):
+        stored.unlink()
+    assert "C attn" in str(sentattn.leaderboard(run.path, insight=5, trust=True))
+    for stored in run.path.glob("insight*"):
+        stored.unlink()
+    assert "C attn" in str(sentattn.leaderboard(run, insight=5))  # `fit` returns a run that is trusted
 
 
 TEXTS = 60
 RANDOM = np.random.default_rng(0)
+X, Y = Column("x", "x", "x", bounds=(-np.inf, np.inf)), Column("y", "y", "x", "random", bounds=(-np.inf, np.inf))
+SEED_AGREEMENT = next(column for column in COLUMNS if column.name == "seed_agreement")
 
 
-def insight(values_SN: Any, group_N: Any = None, weights: Any = None, **others: Any) -> Insight:
-    """The diagnostics of seeds with a figure `x`."""
+def insight(values_SN: Any, group_N: Any = None, weights: Any = None, name: str = "mine", **others: Any) -> Insight:
+    """The diagnostics of seeds with a measure `x`."""
     seeds, texts = np.shape(values_SN)
-    setting = make_setting(np.full((seeds, texts, 2), 0.5), np.zeros(texts, int), path=Path("none"))
+    setting = make_setting(np.full((seeds, texts, 2), 0.5), np.zeros(texts, int), name, path=Path("none"))
     diagnostics = [
-        Diagnostics({"x": row, **{name: values[s] for name, values in others.items()}}, weights[s] if weights else [])
+        Diagnostics({"x": row, **{key: values[s] for key, values in others.items()}}, weights[s] if weights else [])
         for s, row in enumerate(np.asarray(values_SN, dtype=float))
     ]
     return Insight(setting, diagnostics, blocks(texts, group_N))
@@ -145,7 +186,7 @@ def variance_of_jackknife(statistic: Any, block_N: Any) -> float:
 
 def test_error_of_a_mean_counts_texts_and_seeds() -> None:
     values_SN = RANDOM.normal(size=(3, TEXTS)) + RANDOM.normal(size=(3, 1))
-    estimate = insight(values_SN).estimate(["x"])
+    estimate = insight(values_SN).estimate(X)
     rows, seeds = values_SN.mean(axis=0).var(ddof=1) / TEXTS, values_SN.mean(axis=1).var(ddof=1) / 3
     assert estimate.value == pytest.approx(values_SN.mean(), abs=1e-12)
     assert estimate.half_width() == pytest.approx(
@@ -156,22 +197,20 @@ def test_error_of_a_mean_counts_texts_and_seeds() -> None:
 def test_films_count_in_place_of_texts() -> None:
     film_N = np.repeat(np.arange(TEXTS // 4), 4)
     values_SN = RANDOM.normal(size=TEXTS // 4)[film_N] + np.zeros((3, 1))
-    estimate = insight(values_SN, film_N).estimate(["x"])
+    estimate = insight(values_SN, film_N).estimate(X)
     of_films = values_SN[0, ::4]
     assert estimate.error == pytest.approx(np.sqrt(of_films.var(ddof=1) / len(of_films)), rel=1e-9)
     assert estimate.terms[0].df == pytest.approx(len(of_films) - 1)
 
 
-def test_error_of_a_ratio_is_over_the_texts_to_which_both_apply() -> None:
-    x_SN, y_SN = RANDOM.normal(3, 1, (3, TEXTS)), RANDOM.normal(5, 1, (3, TEXTS))
-    x_SN[0, :7] = x_SN[1, 3:12] = y_SN[0, 40:45] = np.nan
-    estimate = insight(x_SN, y=y_SN).estimate(["x", "y"], truediv)
-    both = [~np.isnan(x + y) for x, y in zip(x_SN, y_SN, strict=True)]
-    ratio = lambda kept: np.mean(  # noqa: E731
-        [x[kept & of_both].mean() / y[kept & of_both].mean() for x, y, of_both in zip(x_SN, y_SN, both, strict=True)]
-    )
-    of_seed = [x[of_both].mean() / y[of_both].mean() for x, y, of_both in zip(x_SN, y_SN, both, strict=True)]
-    variance = variance_of_jackknife(ratio, np.arange(TEXTS)) + np.var(of_seed, ddof=1) / 3
+def test_texts_to_which_a_measure_does_not_apply_are_left_out() -> None:
+    x_SN = RANDOM.normal(3, 1, (3, TEXTS))
+    x_SN[0, :7] = x_SN[1, 3:12] = np.nan
+    estimate = insight(x_SN).estimate(X)
+    applies = ~np.isnan(x_SN)
+    mean = lambda kept: np.mean([x[kept & of_seed].mean() for x, of_seed in zip(x_SN, applies, strict=True)])  # noqa: E731
+    of_seed = np.nanmean(x_SN, axis=1)
+    variance = variance_of_jackknife(mean, np.arange(TEXTS)) + np.var(of_seed, ddof=1) / 3
     assert estimate.value == pytest.approx(np.mean(of_seed), rel=1e-12)
     assert estimate.error == pytest.approx(np.sqrt(variance), rel=1e-9)
 
@@ -180,31 +219,32 @@ def test_a_difference_is_paired_and_over_the_same_texts() -> None:
     random_SN = np.linspace(0, 1, TEXTS) * np.ones((3, 1))
     attention_SN = random_SN.copy()  # as good as random tokens, wherever it ranks tokens at all
     attention_SN[:, TEXTS // 2 :] = np.nan
-    found = insight(attention_SN, random=random_SN)
-    estimate = found.estimate(["x", "random"], sub)
+    estimate = insight(attention_SN, random=random_SN).estimate(Y)
     assert (estimate.value, estimate.error) == (pytest.approx(0, abs=1e-12), pytest.approx(0, abs=1e-12))
-    column = tables._less("x", "x", "random")
-    assert column.estimate(found).value == pytest.approx(0, abs=1e-12)
     assert np.nanmean(attention_SN) - random_SN.mean() < -0.2  # what means over different texts would say
-    shifted = insight(attention_SN + RANDOM.normal(0.5, 0.01, (3, TEXTS)), random=random_SN).estimate(
-        ["x", "random"], sub
-    )
+    shifted = insight(attention_SN + RANDOM.normal(0.5, 0.01, (3, TEXTS)), random=random_SN).estimate(Y)
     assert shifted.half_width() < 0.05 < random_SN[0].std()
 
 
-def test_all_figures_of_a_table_are_over_the_same_texts() -> None:
-    own = np.array([[1.0, 1, 0, 0, 1, 1]] * 3)
-    even = np.array([[np.nan, np.nan, 0, 0, 1, 1]] * 3)
-    block = Block("t", "a", [Column("own", "own", ["x"]), Column("even", "even", ["even"])])
-    assert [one.value for one in block.estimates(insight(own, even=even))] == [0.5, 0.5]
-    never = insight(own, even=np.full_like(own, np.nan))  # an attention that ranks nothing keeps the other figures
-    assert block.estimates(never)[0].value == pytest.approx(4 / 6)
+def test_intervals_stay_within_what_is_possible() -> None:
+    overlap = column_of("hop_overlap")
+    values_SN = np.clip(RANDOM.normal(0.9, 0.2, (3, TEXTS)), 0, 1)
+    low, high = insight(np.add(values_SN, [[0], [0.1], [-0.3]])).estimate(overlap).interval()
+    assert high == 1
+    assert low > 0
+    tokens = insight(1 + np.zeros((3, TEXTS)) + [[0], [1], [2]]).estimate(column_of("tokens"))
+    assert tokens.interval()[0] == 1
+
+
+def column_of(name: str) -> Column:
+    """A column of the table, of the measure `x`."""
+    return next(column for column in COLUMNS if column.name == name)._replace(measure="x")
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 3, 4])
 def test_agreement_has_an_interval_from_three_seeds_on(seeds: int) -> None:
     weights = [[RANDOM.dirichlet(np.ones(6)) for _ in range(5)] for _ in range(seeds)]
-    estimate = insight(np.ones((seeds, 5)), weights=weights).agreement()
+    estimate = insight(np.ones((seeds, 5)), weights=weights).estimate(SEED_AGREEMENT)
     taus = {
         (i, j): np.array([kendalltau(a, b).statistic for a, b in zip(weights[i], weights[j], strict=True)])
         for i in range(seeds)
@@ -223,38 +263,47 @@ def test_agreement_has_an_interval_from_three_seeds_on(seeds: int) -> None:
     assert estimate.error == pytest.approx(np.sqrt(variance_of_jackknife(mean, np.arange(5)) + of_seeds), rel=1e-9)
 
 
-def test_one_seed_has_figures_and_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "BLOCKS", [Block("C, tokens deleted", "about", [Column("x", "x", ["x"])])])
-    monkeypatch.setattr(tables, "CURVES", Block("", "", []))
+def test_one_seed_has_numbers_and_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COLUMNS", [X])
     values_SN = RANDOM.normal(size=(3, TEXTS))
-    weights = [[RANDOM.dirichlet(np.ones(6)) for _ in range(TEXTS)] for _ in range(3)]
-    both = [insight(values_SN, weights=weights), insight(values_SN[:1], weights=weights[:1])]
-    for style in ("table", "markdown"):
-        assert ["±" in " ".join(lines([one], style, rows=TEXTS)) for one in both] == [True, False]  # type: ignore[arg-type]
-    three, one = csv.DictReader(lines(both, "csv", rows=TEXTS)[1:])
-    assert float(three["low"]) < float(three["value"]) < float(three["high"])
-    assert (float(one["value"]), one["low"], one["high"]) == (pytest.approx(values_SN[0].mean()), "", "")
+    several, single = (module.table([insight(values)]).rows[0] for values in (values_SN, values_SN[:1]))
+    assert ["±" in cells[1] for cells in (several, single)] == [True, False]
 
 
-def test_the_conclusion_is_that_of_the_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("value", "error", "digits", "expected"),
+    [(0.1234, 0.02, 3, "0.123"), (0.00042, 0.0001, 3, "0.0004"), (-0.0001, 0.02, 3, "0.000"), (7.36, 3.0, 1, "7.4")],
+)
+def test_no_interval_is_rounded_to_nothing(value: float, error: float, digits: int, expected: str) -> None:
+    shown, half = module.rounded(Estimate(value, [Term(error**2, 100)]), digits).split(" ±")
+    assert shown == expected
+    assert float(half) > 0
+
+
+def test_the_conclusion_is_that_of_adjusted_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = [[RANDOM.dirichlet(np.ones(6)) for _ in range(TEXTS)] for _ in range(3)]
     even = [[np.full(6, 1 / 6)] * TEXTS] * 3
-    monkeypatch.setattr(tables, "BLOCKS", [Block("C, tokens deleted", "about", [Column("x", "x", ["x"])])])
+    monkeypatch.setattr(module, "FAITHFULNESS", X)
     noise_SN = RANDOM.normal(0, 0.1, (3, TEXTS))
-    settings = {
-        "high": insight(1 + noise_SN, weights=weights),
-        "low": insight(noise_SN - 1, weights=weights),
-        "zero": insight(noise_SN - noise_SN.mean(), weights=weights),
-        "single": insight(1 + noise_SN[:1], weights=weights[:1]),
-        "tied": insight(np.full((3, TEXTS), np.nan), weights=even),
-    }
-    named = [replace(one, setting=replace(one.setting, name=name)) for name, one in settings.items()]
-    parts = tables.conclusion(named).split(";")
-    places = {name: next(i for i, part in enumerate(parts) if f"{name} " in part) for name in settings}
-    assert sorted(places.values()) == [0, 1, 2, 3, 4]
-    texts = {name: parts[place] for name, place in places.items()}
-    assert "more than for random tokens" in texts["high"]
-    assert "less" in texts["low"]
+    noise_SN -= noise_SN.mean(axis=1, keepdims=True)
+    found = [
+        insight(1 + noise_SN, weights=weights, name="high"),
+        insight(noise_SN - 1, weights=weights, name="low"),
+        insight(noise_SN, weights=weights, name="zero"),
+        insight(0.003 + noise_SN / 1000, weights=weights, name="tiny"),
+        insight(1 + noise_SN[:1], weights=weights[:1], name="single"),
+        insight(np.full((3, TEXTS), np.nan), weights=even, name="tied"),
+    ]
+    parts = module.conclusion(found).split(";")
+    texts = {one.setting.name: next(part for part in parts if f"{one.setting.name} " in part) for one in found}
+    assert "falls more" in texts["high"]
+    assert "falls less" in texts["low"]
+    assert texts["zero"] == texts["tiny"]
     assert "not fall measurably more" in texts["zero"]
     assert "without an interval" in texts["single"]
     assert "even weights" in texts["tied"]
+    assert len(parts) == 5
+    # An effect that is sure by itself and not among many tests.
+    shifted_SN = noise_SN + 2.2 * noise_SN.mean(axis=0).std(ddof=1) / TEXTS**0.5
+    assert "falls more" in module.conclusion([insight(shifted_SN, weights=weights)])
+    assert "falls more" not in module.conclusion([insight(shifted_SN, weights=weights, name=f"s{i}") for i in range(9)])

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,20 +22,25 @@ from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.plan import apply, read_plan
 from sentattn.compare.report.charts import (
+    MAX_DRAWN,
+    MAX_SLICED,
     Chart,
     accuracy_range,
     apart,
     confusion_charts,
     cost_charts,
     curve_chart,
+    key,
     learning_charts,
     log_ticks,
+    reliability_chart,
+    slice_charts,
+    with_interval,
 )
 from sentattn.compare.report.page import Part, Section, page, part
 from sentattn.compare.report.summaries import HOPS, curves
 from sentattn.console import Table
 from sentattn.prediction.prediction import Prediction
-from sentattn.rendering.html import empty_figure
 from sentattn.run import Run
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -106,7 +112,7 @@ def test_the_contents_name_every_section(hostile: str) -> None:
 
 @pytest.mark.parametrize("count", range(2, 9))
 def test_no_chart_is_alone_on_a_row(count: int) -> None:
-    section = Section("Charts", [Chart("title", empty_figure(100), None)] * count)
+    section = Section("Charts", [Chart("title", go.Figure(), None)] * count)
     shown = page([Part("", "", [], [], [section])])
     classes = re.findall(r'<div class="([^"]*)"><h3>title</h3>', shown)
     assert len(classes) == count
@@ -165,8 +171,9 @@ def test_slices_of_stars_and_of_words(tmp_path: Path, monkeypatch: pytest.Monkey
     data = SimpleNamespace(stars=lambda _: np.repeat([10, 1, 7], [100, 60, 40]))
     monkeypatch.setattr(Comparison, "read_texts", lambda _: (data, Texts(["fine", "not fine", "fine", "fine"] * 50)))
     [section] = [one for one in part(compare(tmp_path)).sections if one.heading == "Accuracy by kind of text"]
-    rows = {chart.title: [row[1:3] for row in chart.table.rows] for chart in section.charts if chart.table}
+    rows = {chart.title: [row[2:4] for row in chart.table.rows] for chart in section.charts if chart.table}
     assert rows["stars"] == [["1", "60"], ["7", "40"], ["10", "100"]]
+    assert len({chart.figure.layout.yaxis.range for chart in section.charts}) == 1
     assert rows["negation"] == [["without", "150"], ["with", "50"]]
     assert "contrast" not in rows  # no text has a word of it
 
@@ -244,10 +251,10 @@ def test_hops_of_two_groups_of_settings(tmp_path: Path) -> None:
     assert tuple(first.x) == tuple(second.x) == (1, 3)
     assert [sorted(pair) for pair in zip(first.y, second.y, strict=True)] == [sorted(accuracies[n]) for n in (1, 3)]
     assert chart.table is not None
-    assert sorted(value for _, n, value, _ in chart.table.rows if n == "3") == sorted(
+    assert sorted(value for _, _, n, value, _ in chart.table.rows if n == "3") == sorted(
         f"{100 * value:.2f}%" for value in accuracies[3]
     )
-    assert len({name for name, *_ in chart.table.rows}) == 2
+    assert len({name for _, name, *_ in chart.table.rows}) == 2
 
 
 def test_a_page_has_accuracy_against_labels_where_settings_differ_in_them_alone(tmp_path: Path) -> None:
@@ -272,18 +279,23 @@ def test_every_mark_of_accuracy_against_cost_has_its_interval(tmp_path: Path) ->
     assert charts
     for _, figure, table in charts:
         assert table is not None
-        marks = {mark.hovertemplate.partition("<br>")[0]: mark for mark in figure.data if mark.hovertemplate}
+        marks = {mark.hovertext[0]: mark for mark in figure.data if mark.hovertemplate}
         for setting in ranked:
             mark, value = marks[setting.name], setting.metrics["accuracy"].value
             ends = (value - mark.error_y.arrayminus[0], value + mark.error_y.array[0])
-            expected = setting.metrics["accuracy"].interval() if setting.has_seeds else (value, value)
-            assert ends == pytest.approx(expected)
+            if not setting.has_seeds:
+                assert np.isnan(ends).all()  # no bar
+                continue
+            assert ends == pytest.approx(setting.metrics["accuracy"].interval())
             low, high = figure.layout.yaxis.range
             assert low < ends[0]
             assert ends[1] < high
-        assert ["" if name == "lstm" else "to" for _, name, *_ in table.rows] == [
-            "to" if " to " in cell else "" for *_, cell, _ in table.rows
-        ]
+        rows = [dict(zip(table.heading, row, strict=True)) for row in table.rows]
+        assert {row["settings"]: " to " in row["95% interval"] for row in rows} == {
+            "mean": True,
+            "cnn": True,
+            "lstm": False,
+        }
 
 
 @pytest.mark.parametrize(
@@ -308,7 +320,7 @@ def test_texts_of_the_ticks_of_a_log_axis_differ(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(0.915, 0.926), (0.9, 0.9), (0.3, 0.9)])
 def test_an_axis_of_accuracies_spans_five_points_at_least(low: float, high: float) -> None:
-    start, end = accuracy_range([(low, None), (high, (high - 0.001, high + 0.001))])
+    start, end = accuracy_range([with_interval(low, None), with_interval(high, (high - 0.001, high + 0.001))])
     assert start < low
     assert high + 0.001 < end
     assert end - start >= 0.05 - 1e-12
@@ -335,6 +347,47 @@ def test_ends_of_curves_have_one_label_a_setting(tmp_path: Path) -> None:
         labels = {label.text: label.y for label in chart.figure.layout.annotations}
         assert set(labels) == {"1", "2"}
         assert abs(labels["1"] - labels["2"]) > 0.05 * height
+
+
+def test_a_chart_draws_the_rows_of_its_table(tmp_path: Path) -> None:
+    for number, model in enumerate(("mean", "cnn", "lstm")):
+        make_run(tmp_path, f"model={model}", accuracy=0.7 + number / 10)
+    ranked = compare(tmp_path).leaderboard
+    slices = [("tokens", {"1 to 5": np.arange(90), "6 to 9": np.arange(90, 200)}, True), ("none", {}, True)]
+    [reliability], [tokens] = reliability_chart(ranked), slice_charts(slices, ranked)
+    for drawn, x in ((reliability, "probability of the predicted class"), (tokens, "tokens")):
+        assert drawn.table is not None
+        rows = [dict(zip(drawn.table.heading, row, strict=True)) for row in drawn.table.rows]
+        traces = [trace for trace in drawn.figure.data if trace.hoverinfo != "skip"]  # all but the diagonal
+        marks = {(name, f"{100 * y:.2f}%") for one in traces for name, y in zip(one.hovertext, one.y, strict=True)}
+        assert marks == {(row["settings"], row["accuracy"]) for row in rows}
+        assert sum(len(one.x) for one in traces) == len(rows)
+        assert all(row[x] for row in rows)
+        assert [one.line.color for one in traces] == [one for *_, one in key(ranked)]
+
+
+def test_settings_beyond_the_first_are_in_tables_alone() -> None:
+    labels = np.arange(40) % 2
+    settings = [make_setting(np.eye(2)[labels][None], labels, f"s{number}") for number in range(MAX_DRAWN + 3)]
+    slices = [("class", {"a": np.arange(20), "b": np.arange(20, 40)}, False)]
+    [reliability], [sliced] = reliability_chart(settings), slice_charts(slices, settings)
+    for drawn, most in ((reliability, MAX_DRAWN), (sliced, MAX_SLICED)):
+        assert drawn.table is not None
+        assert {row[1] for row in drawn.table.rows} == {setting.name for setting in settings}
+        names = [trace.name for trace in drawn.figure.data if trace.hoverinfo != "skip"]
+        assert names == [setting.name for setting in settings[:most]]
+
+
+def test_a_single_run_has_the_loss_of_its_training_rows_too(tmp_path: Path) -> None:
+    path = make_run(tmp_path, "model=mean")
+    rows = [{"epoch": n, "val/accuracy": 0.8, "val/log_loss": 1 / n, "train/cross_entropy": 2 / n} for n in (1, 2)]
+    (path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    accuracy, log_loss = learning_charts(compare(tmp_path).leaderboard)
+    assert [trace.name for trace in accuracy.figure.data] == ["validation"]
+    assert {trace.name: tuple(trace.y) for trace in log_loss.figure.data} == {
+        "validation": (1, 0.5),
+        "training": (2, 1),
+    }
 
 
 def test_names_of_classes_are_escaped_once_for_every_setting() -> None:

@@ -1,26 +1,34 @@
-"""The dashboard on W&B: what it shows, as plain data, and its publication on a stand-in for W&B's server."""
+"""The workspace and the report on W&B: what they show, and that they are saved on a stand-in for W&B's server."""
 
 from __future__ import annotations
 
-import itertools
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import wandb_workspaces.reports.v2 as wr
+import wandb_workspaces.workspaces as ws
+import yaml
 from run_folders import make_run
 from wandb_server import UNREACHABLE, Server, serving
 
+from sentattn import leaderboard
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
-from sentattn.compare.dashboard import specification
+from sentattn.compare.dashboard import FILE, comparison_pages, study_pages
+from sentattn.errors import RunError
+from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import upload
-from sentattn.loggers.wandb.dashboard import FILE, picture_panels, place_of, study_specification
+from sentattn.loggers.wandb.upload import LOGGER
+from sentattn.run import yaml_text
 
-STORED = Path(__file__).parent.parent / "fixtures" / "dashboard.json"
-PLACE = {"project": "sentattn", "entity": None, "host": None}
+PLACE = {"entity": "us", "project": "mine"}
+BOARD = ["BarPlot", "BarPlot", "ScatterPlot", "ScatterPlot", "ScatterPlot", "RunComparer"]
 
 
 @pytest.fixture(autouse=True)
@@ -37,17 +45,30 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         yield found
 
 
+def logged(run: Path, mode: str = "", **logger: object) -> Path:
+    """Makes of a run one that was logged to W&B, by default online."""
+    settings = yaml.safe_load((run / "config.yaml").read_text())
+    node = {"_target_": LOGGER, "project": "sentattn", "entity": None, "host": None}
+    (run / "config.yaml").write_text(yaml_text(settings | {"logger": node | logger}))
+    folder = run / "wandb" / f"{mode}run-20260101_000000-{run.name}"
+    folder.mkdir(parents=True)
+    (folder / f"run-{run.name}.wandb").touch()
+    return run
+
+
 @pytest.fixture
 def outputs(tmp_path: Path) -> Path:
     for model in ("structured", "lstm_mean"):
-        make_run(tmp_path / "outputs", f"model={model}", seed=0)
+        logged(make_run(tmp_path / "outputs", f"model={model}", seed=0))
     return tmp_path / "outputs"
 
 
 def study(folder: Path, metric: str = "val/accuracy") -> Path:
     """A study of two complete trials and one that failed."""
+    (folder / "trials").mkdir(parents=True)
     for number in range(2):
-        make_run(folder / "trials" / str(number), "model=mean", split="val", study="mine", seed=number)
+        run = logged(make_run(folder / "made", "model=mean", split="val", study="mine", seed=number))
+        shutil.move(run, folder / "trials" / str(number))
     columns = {
         "number": [0, 1, 2],
         "state": ["complete", "complete", "failed"],
@@ -61,70 +82,111 @@ def study(folder: Path, metric: str = "val/accuracy") -> Path:
     return folder
 
 
-def published(folder: Path) -> dict[str, str]:
-    [one] = json.loads((folder / FILE).read_text())
-    found: dict[str, str] = one["published"]
-    return found
+def addresses(folder: Path) -> dict[str, str]:
+    """The addresses in the file of a folder, which is about one comparison or study."""
+    [one] = json.loads((folder / FILE).read_text()).values()
+    return dict(one)
 
 
-def test_the_specification_is_the_stored_one(outputs: Path) -> None:
-    for model, seed in itertools.product(("structured", "lstm_mean"), (1, 2)):
-        make_run(outputs, f"model={model}", seed=seed)
-    [comparison], _ = read_comparisons([outputs], split="test")
-    ids = {run.run.path: run.run.path.name for setting in comparison.settings for run in setting.runs}
-    found = specification(comparison, ids, PLACE)
-    assert json.loads(json.dumps(found)) == json.loads(STORED.read_text())
+def kinds(section: Any) -> list[str]:
+    return [type(panel).__name__ for panel in section.panels]
 
 
-def test_it_has_the_notes_of_the_leaderboard(tmp_path: Path) -> None:
+def test_a_workspace_is_made_without_a_network(outputs: Path) -> None:
+    made = leaderboard(outputs).workspace(**PLACE)
+    assert isinstance(made, ws.Workspace)
+    assert (made.entity, made.project, made.name) == ("us", "mine", "demo, 2 settings")
+    board, curves, errors = made.sections
+    assert [section.name for section in made.sections] == ["Leaderboard", "Learning curves", "Errors"]
+    assert kinds(board) == BOARD
+    assert [panel.y for panel in curves.panels][:2] == [["val/accuracy"], ["val/log_loss"]]
+    assert {panel.groupby_rangefunc for panel in [*board.panels[:2], *curves.panels]} == {"stderr"}
+    assert errors.panels[0].query == {"summaryTable": {"tableKey": "test/confusion_matrix_table"}}
+    for run in outputs.glob("demo/*/*"):
+        assert run.name in made.runset_settings.filters
+
+
+def test_a_workspace_is_of_runs_with_the_same_rows(outputs: Path) -> None:
+    logged(make_run(outputs, "model=mean", rows_seed=1))
+    with pytest.raises(RunError) as caught:
+        leaderboard(outputs).workspace(**PLACE)
+    assert [fault.kind for fault in caught.value.faults] == ["conflict"]
+
+
+def test_the_report_has_the_leaderboard_its_notes_and_the_charts(tmp_path: Path) -> None:
     for seed, revision in enumerate("ab"):
-        make_run(tmp_path, "model=mean", seed=seed, git=revision * 40)
+        logged(make_run(tmp_path, "model=mean", seed=seed, git=revision * 40))
     [comparison], _ = read_comparisons([tmp_path], split="test")
-    found = specification(comparison, {}, PLACE)
+    _, report = comparison_pages(comparison, **PLACE)
     [note] = comparison.settings[0].notes
-    assert {"kind": "P", "text": f"mean: {note}."} in found["report"]["blocks"]
+    assert wr.P(f"mean: {note}.") in report.blocks
+    assert report.blocks[0].text.startswith("| settings |")
+    assert [type(panel).__name__ for panel in report.blocks[-1].panels][:6] == BOARD
 
 
-def test_it_is_published_and_replaced_not_doubled(
+def test_it_is_saved_and_replaced_not_doubled(
     outputs: Path, server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(outputs), "to=wandb"]) == 0
-    first = published(outputs)
+    first = addresses(outputs)
     assert set(first) == {"workspace", "report"}
     printed = capsys.readouterr().out
     assert all(address in printed for address in first.values())
     assert sorted(view["type"] for view in server.views.values()) == ["project-view", "runs"]
-    make_run(outputs, "model=mean")
+    logged(make_run(outputs, "model=mean"))
     assert main([str(outputs), "to=wandb"]) == 0
-    assert published(outputs)["workspace"] == first["workspace"]  # a report's address has its title
+    assert addresses(outputs)["workspace"] == first["workspace"]  # a report's address has its title
     assert [view["displayName"] for view in server.views.values()] == ["demo, 3 settings"] * 2
 
 
-def test_runs_trained_without_wandb_are_uploaded_once(outputs: Path, server: Server) -> None:
-    [run] = outputs.glob("demo/structured/*-0")
-    rows = [{"epoch": epoch, "val/accuracy": epoch / 10, "train/loss": 1.0} for epoch in (1, 2)]
-    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+def test_runs_trained_without_wandb_are_named_and_not_shown(
+    outputs: Path, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = [make_run(outputs, "model=mean", seed=seed) for seed in (0, 1)]
     assert main([str(outputs), "to=wandb"]) == 0
-    assert {path.name for path in outputs.glob("demo/*/*")} == set(server.runs)
-    uploaded = server.runs[run.name]
-    assert uploaded.complete
-    assert [row["val/accuracy"] for row in uploaded.history if "val/accuracy" in row] == [0.1, 0.2]
-    assert any("confusion_matrix" in key for row in uploaded.history for key in row)
-    assert uploaded.arguments["groupName"].startswith("demo-structured-")
-    lines = {name: len(one.history) for name, one in server.runs.items()}
-    assert main([str(outputs), "to=wandb"]) == 0
-    assert {name: len(one.history) for name, one in server.runs.items()} == lines
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "without W&B" in line]
+    assert all(str(run) in line for run in others)
+    [workspace] = [json.loads(view["spec"]) for view in server.views.values() if view["type"] == "project-view"]
+    shown = json.dumps(workspace["section"]["runSets"])
+    assert {run.name for run in outputs.glob("demo/*/*") if run.name in shown} == {
+        run.name for run in outputs.glob("demo/*/*") if run not in others
+    }
+    assert server.runs == {}
+    assert not list(others[0].glob("wandb"))
 
 
-def kinds_after_a_round_trip(folder: Path, server: Server) -> list[list[str]]:
+def test_where_no_run_was_logged_there_is_nothing_to_save(
+    tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_run(tmp_path, "model=mean")
+    assert main([str(tmp_path), "to=wandb"]) == 2
+    assert "logger=wandb" in capsys.readouterr().err
+    assert server.asked == 0
+
+
+def test_runs_that_were_logged_offline_are_uploaded_once(
+    tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = logged(make_run(tmp_path, "model=mean"))
+    shutil.rmtree(run / "wandb")
+    settings = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
+    logger = wandb_logger(mode="offline", run=LoggedRun(run, settings, "x"))
+    logger.start()
+    logger.log_metrics({"train/loss": 1.0, "epoch": 0})
+    logger.finish({})
+    assert main([str(tmp_path), "to=wandb"]) == 0
+    assert server.runs[run.name].complete
+    assert "1 run uploaded, 0 of these before" in capfd.readouterr().out
+    assert main([str(tmp_path), "to=wandb"]) == 0
+    assert "1 run uploaded, 1 of these before" in capfd.readouterr().out
+
+
+def panels_after_a_round_trip(folder: Path, server: Server) -> list[list[str]]:
     """Loads and saves what was published by W&B's own package, and returns the kinds of panels of the workspace."""
-    import wandb_workspaces.reports.v2 as wr
-    import wandb_workspaces.workspaces as ws
-
-    addresses = published(folder)
+    saved = addresses(folder)
     specs = {key: json.loads(view["spec"]) for key, view in server.views.items()}
-    ws.Workspace.from_url(addresses["workspace"]).save()
-    wr.Report.from_url(addresses["report"]).save()
+    ws.Workspace.from_url(saved["workspace"]).save()
+    wr.Report.from_url(saved["report"]).save()
     assert {key: json.loads(view["spec"]) for key, view in server.views.items()} == specs
     [workspace] = [spec for spec in specs.values() if "section" in spec]
     sections = workspace["section"]["panelBankConfig"]["sections"]
@@ -133,8 +195,12 @@ def kinds_after_a_round_trip(folder: Path, server: Server) -> list[list[str]]:
 
 def test_wandbs_own_package_loads_and_saves_it_unchanged(outputs: Path, server: Server) -> None:
     assert main([str(outputs), "to=wandb"]) == 0
-    kinds = kinds_after_a_round_trip(outputs, server)
-    assert kinds[0] == ["Bar Chart", "Bar Chart", *["Scatter Plot"] * 3, "Run Comparer"]
+    assert panels_after_a_round_trip(outputs, server)[0] == [
+        "Bar Chart",
+        "Bar Chart",
+        *["Scatter Plot"] * 3,
+        "Run Comparer",
+    ]
 
 
 def test_what_was_deleted_on_the_server_is_made_again(outputs: Path, server: Server) -> None:
@@ -144,78 +210,84 @@ def test_what_was_deleted_on_the_server_is_made_again(outputs: Path, server: Ser
     assert len(server.views) == 2
 
 
-@pytest.mark.parametrize("why", ["no key", "offline", "no network"])
-def test_offline_the_file_is_written_and_nothing_waits(
-    outputs: Path, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("kind", ["missing", "network"])
+def test_without_a_key_or_a_network_one_message_says_so(
+    outputs: Path, kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("WANDB_MODE", "offline" if why == "offline" else "online")
     monkeypatch.setenv("WANDB_BASE_URL", UNREACHABLE)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    if why == "no network":
+    if kind == "network":
         host = UNREACHABLE.removeprefix("http://")
         (tmp_path / "netrc").write_text(f"machine {host} login user password {'a' * 40}\n")
-    assert main([str(outputs), "to=wandb"]) == 0
-    [one] = json.loads((outputs / FILE).read_text())
-    assert one["published"] == {}
-    assert sorted(one["runs"]) == sorted(path.name for path in outputs.glob("demo/*/*"))
-    assert "not published" in capsys.readouterr().out
-    assert not list(outputs.rglob("wandb"))
+    assert main([str(outputs), "to=wandb"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert ("wandb login" if kind == "missing" else UNREACHABLE) in line
+    assert not (outputs / FILE).exists()
 
 
-def test_a_server_that_refuses_is_an_error_and_the_file_stays(
+def test_a_server_that_refuses_is_an_error(
     outputs: Path, server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(server, "save_view", lambda variables: {"upsertView": None})
     assert main([str(outputs), "to=wandb"]) == 2
     assert capsys.readouterr().err.startswith("error: ")
-    assert published(outputs) == {}
+    assert not (outputs / FILE).exists()
 
 
-def test_a_study_has_a_dashboard_of_its_own(tmp_path: Path, server: Server) -> None:
+def test_the_addresses_of_what_was_saved_before_an_error_are_kept(
+    outputs: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ws.Workspace, "save", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main([str(outputs), "to=wandb"])
+    assert set(addresses(outputs)) == {"report"}
+    monkeypatch.undo()
+    monkeypatch.setenv("WANDB_BASE_URL", server.address)
+    assert main([str(outputs), "to=wandb"]) == 0
+    assert len(server.views) == 2
+
+
+def test_a_study_has_a_workspace_of_its_own(tmp_path: Path, server: Server) -> None:
     folder = study(tmp_path / "mine")
     assert main([str(folder), "to=wandb"]) == 0
     assert [view["displayName"] for view in server.views.values()] == ["study mine"] * 2
-    assert len(server.runs) == 2
-    assert all(name.startswith("mine-") for name in server.runs)  # a trial's number is not unique in a project
-    configs = [json.loads(run.arguments["config"]) for run in server.runs.values()]
-    assert sorted(config["optimizer.lr"]["value"] for config in configs) == [0.01, 0.1]
-    assert kinds_after_a_round_trip(folder, server)[0] == ["Parallel Coordinates Plot", "Parameter Importance"]
+    assert panels_after_a_round_trip(folder, server)[0] == ["Parallel Coordinates Plot", "Parameter Importance"]
 
 
-def test_the_specification_of_a_study(tmp_path: Path) -> None:
-    folder = study(tmp_path / "mine")
-    ids = {path.parent: path.parent.name for path in folder.glob("trials/**/result.json")}
-    found = study_specification(folder, ids, PLACE)
-    assert sorted(found["runs"]) == sorted(ids.values())
-    parallel, importance = found["workspace"]["sections"][0]["panels"]
-    assert parallel["columns"] == [{"config": "optimizer.lr"}, {"summary": "val/accuracy"}]
-    assert importance == {"kind": "ParameterImportancePlot", "with_respect_to": "val/accuracy"}
-    header, _, *rows = [line.strip("| ").split(" | ") for line in found["report"]["blocks"][1]["text"].splitlines()]
+def test_the_pages_of_a_study(tmp_path: Path) -> None:
+    workspace, report = study_pages(study(tmp_path / "mine"), **PLACE)
+    parallel, importance = workspace.sections[0].panels
+    assert [column.metric for column in parallel.columns] == [
+        wr.Config("optimizer.lr"),
+        wr.SummaryMetric("val/accuracy"),
+    ]
+    assert importance.with_respect_to == "val/accuracy"
+    header, _, *rows = [line.strip("| ").split(" | ") for line in report.blocks[1].text.splitlines()]
     assert header == ["trial", "optimizer.lr", "val/accuracy", "seconds"]
     assert rows == [["1", "0.01", "0.9", "4"], ["0", "0.1", "0.8", "3"]]
 
 
 def test_costs_as_objectives_are_final_values_not_settings(tmp_path: Path) -> None:
-    folder = study(tmp_path / "mine", metric="parameters.total")
-    ids = {path.parent: path.parent.name for path in folder.glob("trials/**/result.json")}
-    panels = study_specification(folder, ids, PLACE)["workspace"]["sections"][0]["panels"]
-    assert panels[0]["columns"] == [{"config": "optimizer.lr"}, {"summary": "parameters/total"}]
-    assert panels[1]["with_respect_to"] == "parameters/total"
+    workspace, _ = study_pages(study(tmp_path / "mine", metric="parameters.total"), **PLACE)
+    parallel, importance = workspace.sections[0].panels
+    assert parallel.columns[1].metric == wr.SummaryMetric("parameters/total")
+    assert importance.with_respect_to == "parameters/total"
 
 
-def test_pictures_of_attention_are_found_by_their_names(tmp_path: Path) -> None:
-    folder = tmp_path / "wandb" / "run-20260101_000000-x" / "files" / "media" / "images" / "attention"
+def test_pictures_of_attention_are_found_by_their_names(outputs: Path) -> None:
+    [run] = outputs.glob("demo/structured/*/wandb/run-*")
+    folder = run / "files" / "media" / "images" / "attention"
     folder.mkdir(parents=True)
-    for name in ("row_12_1_0a1b2c.png", "row_12_2_ffff.png", "text_1_1_00ff.png", "other.png"):
+    for name in ("row_12_1_0a1b2c.png", "row_12_2_ffff.png", "text_1_1_00ff.png"):
         (folder / name).touch()
-    assert picture_panels([tmp_path])[0]["media_keys"] == ["attention/row_12", "attention/text_1"]
-    assert picture_panels([tmp_path / "none"]) == []
+    [*_, section] = leaderboard(outputs).workspace(**PLACE).sections
+    assert section.panels[0].media_keys == ["attention/row_12", "attention/text_1"]
 
 
-def test_runs_go_where_the_first_of_them_was_logged() -> None:
-    logger = {"_target_": "sentattn.loggers.wandb_logger", "project": "mine", "entity": "us", "host": None, "mode": "x"}
-    assert place_of([{"logger": None}, {"logger": logger}]) == {"project": "mine", "entity": "us", "host": None}
-    assert place_of([{"logger": None}]) == PLACE
+def test_pages_are_where_the_first_run_was_logged(tmp_path: Path, server: Server) -> None:
+    logged(make_run(tmp_path, "model=mean"), project="mine", entity="us")
+    assert main([str(tmp_path), "to=wandb"]) == 0
+    assert all("/us/mine" in address for address in addresses(tmp_path).values())
 
 
 def test_without_the_package_it_is_refused_before_anything_is_read(

@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from sentattn import fit
 from sentattn.compare.comparison import Comparison, read_comparisons
-from sentattn.compare.references import REFERENCES, add_references, require_references
+from sentattn.compare.pipelines import probe
+from sentattn.compare.references import add_references, require_references
 from sentattn.compare.runs import Setting
 from sentattn.errors import RunError
 from sentattn.prediction.model import LoadedRun
@@ -53,8 +54,7 @@ def probes(comparison: Comparison) -> dict[str, Setting]:
 def test_converged_to_the_minimum_of_the_penalized_loss() -> None:
     random = np.random.default_rng(0)
     states, labels = 5 + 3 * random.normal(size=(200, 6)), random.integers(3, size=200)
-    parameters, start = REFERENCES["probe"].start(states, labels, 3)
-    probabilities = start(0.01)(states)
+    probabilities = probe(0.01).fit(states, labels).predict_proba(states)
     scaled = (states - states.mean(axis=0)) / states.std(axis=0)
     residuals = np.eye(3)[labels] - probabilities
     # At the minimum of the sum of the losses + |w|^2 / (2 C) the gradient is 0: w = C X^T residuals, for each class.
@@ -62,7 +62,6 @@ def test_converged_to_the_minimum_of_the_penalized_loss() -> None:
     logits = np.log(probabilities)
     intercepts = (logits - scaled @ weights).mean(axis=0)
     again = scaled @ weights + intercepts
-    assert parameters == 3 * 7
     again, logits = (values - values.mean(axis=1, keepdims=True) for values in (again, logits))
     np.testing.assert_allclose(again, logits, atol=1e-4)
     np.testing.assert_allclose(residuals.sum(axis=0), 0, atol=1e-3)
@@ -70,7 +69,7 @@ def test_converged_to_the_minimum_of_the_penalized_loss() -> None:
 
 def test_a_component_that_never_varies() -> None:
     states, labels = np.stack([np.ones(20), np.arange(20.0)], axis=1), np.arange(20) > 9
-    probabilities = REFERENCES["probe"].start(states, labels.astype(int), 2)[1](10.0)(states)
+    probabilities = probe(10.0).fit(states, labels.astype(int)).predict_proba(states)
     assert (probabilities.argmax(axis=1) == labels).all()
 
 

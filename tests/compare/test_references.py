@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from tiny import tiny
 
-from sentattn import evaluate, fit
+from sentattn import evaluate
+from sentattn import fit as train
+from sentattn.compare import pipelines
 from sentattn.compare.comparison import read_comparisons
-from sentattn.compare.references import REFERENCES, add_references, log_count_ratio, require_references
+from sentattn.compare.pipelines import LogCountRatio
+from sentattn.compare.references import SETTINGS, add_references, fit, require_references
 from sentattn.errors import RunError, SettingError
 from sentattn.run import Run
 
@@ -24,8 +29,8 @@ LINEAR = ("tfidf", "nbsvm")
 def test_log_count_ratios_by_hand() -> None:
     counts = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1.0]])
     p, q = np.array([3, 2, 2]) / 7, np.array([1, 2, 2]) / 5  # counts of both classes, smoothed by 1
-    ratio = log_count_ratio(csr_matrix(counts), np.array([True, True, False]))
-    np.testing.assert_allclose(ratio, np.log(p / q), rtol=1e-12)
+    scaled = LogCountRatio().fit_transform(csr_matrix(counts), np.array([1, 1, 0]))
+    np.testing.assert_allclose(scaled.toarray(), counts * np.log(p / q), rtol=1e-12)
 
 
 def texts_of(labels: np.ndarray, random: np.random.Generator) -> list[str]:
@@ -34,15 +39,31 @@ def texts_of(labels: np.ndarray, random: np.random.Generator) -> list[str]:
     return [" ".join(f"w{number}" for number in numbers) for numbers in words]
 
 
+def pipeline(name: str) -> Any:
+    return partial(getattr(pipelines, name), **SETTINGS[name])
+
+
 @pytest.mark.parametrize("name", LINEAR)
 @pytest.mark.parametrize("classes", [2, 4])
 def test_probabilities_of_classes(name: str, classes: int) -> None:
     random = np.random.default_rng(0)
     labels = random.integers(classes, size=200)
     texts = texts_of(labels, random)
-    probabilities = REFERENCES[name].start(texts, labels, classes)[1](1.0)(texts)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
-    assert (probabilities.argmax(axis=1) == labels).mean() > 0.9
+    inputs, truth = dict.fromkeys(("train", "val", "test"), texts), dict.fromkeys(("train", "val", "test"), labels)
+    _, probabilities, _ = fit(pipeline(name), (1.0,), inputs, truth, classes=classes)
+    for values in probabilities.values():
+        np.testing.assert_allclose(values.sum(axis=1), 1, rtol=1e-12)
+        assert (values.argmax(axis=1) == labels).mean() > 0.9
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_a_class_without_a_training_row_has_probability_0(name: str) -> None:
+    random = np.random.default_rng(0)
+    labels = random.integers(2, size=100) * 2
+    inputs = dict.fromkeys(("train", "val", "test"), texts_of(labels, random))
+    _, probabilities, _ = fit(pipeline(name), (1.0,), inputs, dict.fromkeys(inputs, labels), classes=3)
+    assert (probabilities["test"][:, 1] == 0).all()
+    np.testing.assert_allclose(probabilities["test"].sum(axis=1), 1, rtol=1e-12)
 
 
 def test_a_package_that_is_missing_is_named(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,13 +100,22 @@ def test_references_change_nothing_else(tiny_run: Run, tmp_path: Path) -> None:
     assert all("quadratic_kappa" in setting.metrics for setting in found.settings)
 
 
-def test_a_reference_of_other_training_rows_is_not_taken_for_one_of_these(tiny_run: Run, tmp_path: Path) -> None:
+def test_a_reference_of_other_training_rows_is_another_one(tmp_path: Path) -> None:
+    for size in (60, 80):
+        train([*tiny(f"output_dir={tmp_path / str(size)}", "trainer.max_epochs=1"), f"data.train_size={size}"])
+        [comparison], _ = read_comparisons([tmp_path / str(size)], split="test")
+        add_references(["tfidf"], comparison, tmp_path / "references")
+        assert len(list(tmp_path.glob("references/demo/tfidf/*"))) == (1 if size == 60 else 2)
+
+
+def test_a_damaged_reference_is_fitted_again(tiny_run: Run, tmp_path: Path) -> None:
     [comparison], _ = read_comparisons([tiny_run.path], split="test")
     add_references(["tfidf"], comparison, tmp_path)
     [stored] = tmp_path.glob("demo/tfidf/*")
-    Run(stored).write_result({**Run(stored).result, "data_fingerprint": "0" * 16})
-    add_references(["tfidf"], comparison, tmp_path)
-    assert len(list(tmp_path.glob("demo/tfidf/*"))) == 2
+    (stored / "predictions.parquet").write_bytes(b"nonsense")
+    found = add_references(["tfidf"], comparison, tmp_path)
+    assert [path.resolve() for path in tmp_path.glob("demo/tfidf/*")] == [stored.resolve()]
+    assert len(found.settings) == 2
 
 
 def test_other_texts_are_refused(tiny_run: Run, tmp_path: Path) -> None:
@@ -128,7 +158,7 @@ def test_the_best_epoch_of_a_training_has_the_metrics_of_its_result(tiny_run: Ru
 
 
 def test_a_reference(tmp_path: Path) -> None:
-    fit(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1"))
+    train(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1"))
     [comparison], _ = read_comparisons([tmp_path], split="test")
     settings = add_references(["nbsvm"], comparison, tmp_path).settings
     [reference] = [one for one in settings if one.runs[0].result["model"] == "nbsvm"]

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.testclient import TestClient
 
 from sentattn.explore.server import LOOPBACK, MOST_BYTES, Explorer, app
-from sentattn.insight.gradients import attributions
+from sentattn.insight.diagnostics import integrated_gradients
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)"> \u202e\x1b[31m'
 ADDRESS = "http://127.0.0.1:8765"
@@ -81,10 +81,9 @@ def test_integrated_gradients_are_one_more_row_on_request(client: TestClient, ex
         assert attention == rows_of(plain)
         classifier = model.classifier
         ids, [expected] = classifier.tokenizer.encode([text])[0].ids, model.run.predict([text])
-        label = np.array([classifier.labels.index(str(expected.label))])
-        [attributed] = attributions(classifier.model, [ids], label)
-        assert gradients["weights"] == pytest.approx(attributed.integrated_L, rel=0.01, abs=1e-6)
-        assert gradients["limit"] == pytest.approx(np.abs(attributed.integrated_L).max(), rel=0.01)
+        attributed = integrated_gradients(classifier.model, ids, classifier.labels.index(str(expected.label)))
+        assert gradients["weights"] == pytest.approx(attributed.of_tokens_L, rel=0.01, abs=1e-6)
+        assert gradients["limit"] == pytest.approx(np.abs(attributed.of_tokens_L).max(), rel=0.01)
 
 
 def test_integrated_gradients_need_captum(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

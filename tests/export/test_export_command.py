@@ -35,14 +35,16 @@ def test_printed_lines_of_an_export(
     assert second == f'read a text with it: python {untrained.path / "onnx" / "predict.py"} "This movie is amazing"'
 
 
-def test_a_folder_with_an_earlier_export_is_replaced(untrained: LoadedRun, tmp_path: Path) -> None:
-    folder = tmp_path / "served"
-    folder.mkdir()
-    (folder / "config.json").write_text('{"sentattn": "0.0.1"}')
-    (folder / "model.onnx").write_text("old")
-    assert export.main([str(untrained.path), "format=onnx", f"output={folder}"]) == 0
-    assert (folder / "model.onnx").stat().st_size > 1000
-    assert (folder / "predict.py").is_file()
+def test_an_existing_folder_is_refused_and_left_as_it_is(
+    untrained: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [str(untrained.path), "format=onnx", f"output={tmp_path / 'served'}"]
+    assert export.main(arguments) == 0
+    before = {file: file.read_bytes() for file in (tmp_path / "served").iterdir()}
+    capsys.readouterr()
+    assert export.main(arguments) == 2
+    assert "exists" in capsys.readouterr().err
+    assert {file: file.read_bytes() for file in (tmp_path / "served").iterdir()} == before
 
 
 @pytest.mark.parametrize(
@@ -53,8 +55,8 @@ def test_a_folder_with_an_earlier_export_is_replaced(untrained: LoadedRun, tmp_p
         (["RUN", "outptu=x"], "output"),
         (["HERE/none"], "none"),
         (["HERE"], "list runs"),
-        (["RUN", "output=RUN"], "config.yaml"),
-        (["RUN", "output=RUN/config.yaml"], "is a file"),
+        (["RUN", "output=RUN"], "exists"),
+        (["RUN", "output=RUN/config.yaml"], "exists"),
         (["RUN", "output=RUN/config.yaml/x"], "cannot be written"),
     ],
 )

@@ -1,44 +1,28 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
+from refusals import refused
 from untrained_runs import MAX_LENGTH, WORDS
 
 from sentattn.errors import RunError
-from sentattn.export import folder as folders
-from sentattn.export.folder import replacement
-from sentattn.export.onnx_folder import CONFIG, FILES, verify
+from sentattn.export.folder import new_folder
+from sentattn.export.onnx_folder import verify
 from sentattn.prediction.model import LoadedRun
 
-NAMES = ("config.json", "model.onnx")
 VOCABULARY = len(WORDS) + 2
-CONFLICT, UNWRITABLE = [("output", "conflict")], [("output", "unwritable")]
-
-
-def keys(error: RunError) -> list[tuple[str, str]]:
-    return [(fault.key, fault.kind) for fault in error.faults]
-
-
-def fill(folder: Path, content: str) -> None:
-    (folder / "config.json").write_text(json.dumps({"sentattn": "0"}))
-    (folder / "model.onnx").write_text(content)
-
-
-def require_replaceable(folder: Path) -> None:
-    folders.require_replaceable(folder, FILES, CONFIG)
 
 
 def write(folder: Path, content: str) -> None:
-    with replacement(folder) as new:
-        fill(new, content)
+    with new_folder(folder) as new:
+        (new / "model.onnx").write_text(content)
 
 
 def write_half(folder: Path, error: type[BaseException]) -> None:
-    with replacement(folder) as new:
-        fill(new, "half")
+    with new_folder(folder) as new:
+        (new / "model.onnx").write_text("half")
         raise error
 
 
@@ -48,70 +32,38 @@ def test_a_folder_appears_with_its_parents(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
 
 
-def test_it_replaces_an_earlier_one(tmp_path: Path) -> None:
-    write(tmp_path / "a", "first")
-    (tmp_path / "a" / "__pycache__").mkdir()
-    require_replaceable(tmp_path / "a")
-    write(tmp_path / "a", "second")
-    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(NAMES)
-    assert (tmp_path / "a" / "model.onnx").read_text() == "second"
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_leaves_the_earlier_export(error: type[BaseException], tmp_path: Path) -> None:
-    write(tmp_path / "a", "first")
+def test_an_error_leaves_nothing(error: type[BaseException], tmp_path: Path) -> None:
     with pytest.raises(error):
         write_half(tmp_path / "a", error)
-    assert (tmp_path / "a" / "model.onnx").read_text() == "first"
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_the_earlier_export_is_restored_if_the_new_one_cannot_replace_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_exists_is_refused_and_stays(tmp_path: Path) -> None:
     write(tmp_path / "a", "first")
-    rename = Path.rename
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    for name in ("a", "file", "link"):
+        assert refused(lambda name=name: write(tmp_path / name, "second")) == [("output", "conflict")]  # type: ignore[misc]
+    assert (tmp_path / "a" / "model.onnx").read_text() == "first"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "file", "link"]
 
+
+def test_an_empty_folder_is_a_new_one(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write(tmp_path / "link", "first")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "model.onnx").read_text() == "first"
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Path, target: Path) -> Path:
-        if self.name == "new":
-            raise OSError(28, "No space left on device")
-        return rename(self, target)
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "rename", full)
-    with pytest.raises(RunError) as caught:
-        write(tmp_path / "a", "second")
-    assert keys(caught.value) == UNWRITABLE
-    assert (tmp_path / "a" / "model.onnx").read_text() == "first"
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-
-
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    write(tmp_path / "real", "first")
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    write(tmp_path / "link", "second")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real" / "model.onnx").read_text() == "second"
-
-
-def test_an_export_is_replaceable_until_another_file_is_in_it(tmp_path: Path) -> None:
-    require_replaceable(tmp_path / "none")
-    require_replaceable(tmp_path)
-    fill(tmp_path, "first")
-    require_replaceable(tmp_path)
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(RunError, match=r"notes\.txt") as caught:
-        require_replaceable(tmp_path)
-    assert keys(caught.value) == CONFLICT
-
-
-@pytest.mark.parametrize("config", ['{"other": 1}', "no JSON", "[1]", "7"])
-def test_files_of_the_same_names_are_no_export(config: str, tmp_path: Path) -> None:
-    fill(tmp_path, "first")
-    (tmp_path / "config.json").write_text(config)
-    with pytest.raises(RunError) as caught:
-        require_replaceable(tmp_path)
-    assert keys(caught.value) == CONFLICT
+    assert refused(lambda: write(tmp_path / "a", "first")) == [("output", "unwritable")]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_equals_its_graph(mean: LoadedRun, folder: Path) -> None:

@@ -145,12 +145,12 @@ def test_portable_settings() -> None:
     assert portable(settings | kept) == names_only | kept
 
 
-def test_an_earlier_export_is_replaced(tiny_run: LoadedRun, tmp_path: Path) -> None:
-    write_folder(tiny_run, tmp_path)
-    (tmp_path / "model" / "labels.json").write_text("[]")
-    write_folder(tiny_run, tmp_path, address="user/my_model")
-    assert json.loads((tmp_path / "model" / "labels.json").read_text()) == ["negative", "positive"]
-    assert 'sentattn.load("hf://user/my_model")' in (tmp_path / "README.md").read_text()
+def test_an_existing_folder_is_refused_and_left_as_it_is(tiny_run: LoadedRun, tmp_path: Path) -> None:
+    write_folder(tiny_run, tmp_path / "folder", address="user/my_model")
+    assert 'sentattn.load("hf://user/my_model")' in (tmp_path / "folder" / "README.md").read_text()
+    (tmp_path / "folder" / "README.md").write_text("edited")
+    assert refused(lambda: write_folder(tiny_run, tmp_path / "folder")) == [("output", "conflict")]
+    assert (tmp_path / "folder" / "README.md").read_text() == "edited"
 
 
 @pytest.mark.parametrize(

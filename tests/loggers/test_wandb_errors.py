@@ -82,11 +82,24 @@ def test_an_invalid_key_is_not_printed(
     assert server.runs == {}
 
 
+def test_with_an_invalid_key_in_netrc_the_run_is_logged_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "netrc").write_text("machine wandb.example.org login user password shortsecret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    log_a_run(tmp_path, "https://wandb.example.org")
+    shown = capfd.readouterr()
+    [line] = complaints(shown.out)
+    assert "offline instead" in line
+    assert "shortsecret" not in shown.out + shown.err
+    assert read(tmp_path)["exit_code"] == 0
+
+
 def require_pending(directory: Path, shown: str, seconds: int) -> None:
     [line] = complaints(shown)
     assert f" {seconds} s" in line
-    assert f"python -m sentattn.sync {directory}" in line
-    assert list(directory.glob("wandb/run-*/unsent"))
+    [folder] = directory.glob("wandb/run-*")
+    assert f"wandb sync --include-online {folder}" in line
 
 
 @pytest.mark.parametrize("mood", ["silent", "dead"])

@@ -18,7 +18,7 @@ from pyarrow import parquet as pq
 from refusals import assert_refused, fault_of, refused
 
 from sentattn.errors import DataError, Fault
-from sentattn.predict import Row, column_names, predict_rows, read_rows, to_json, write_predictions
+from sentattn.predict import Row, predict_rows, read_rows, to_json, write_predictions
 from sentattn.prediction.prediction import Prediction
 
 TEXTS = ['Good, "really" good!', "Schön; aber\tlang", "7/10"]
@@ -54,7 +54,7 @@ ADDED = ["label", "probability_negative", "probability_positive", "unknown_words
 
 
 def texts(path: Path, **settings: str) -> list[str]:
-    return [row.text for row in read_rows(str(path), **settings)]
+    return [row.text for row in read_rows(str(path), **settings)[1]]
 
 
 def predict(stream: Iterator[str]) -> Iterator[Prediction]:
@@ -63,8 +63,8 @@ def predict(stream: Iterator[str]) -> Iterator[Prediction]:
 
 
 def write_all(source: Path, output: Path, column: str = "text") -> None:
-    rows = predict_rows(read_rows(str(source), column=column), predict)
-    write_predictions(output, rows, columns=column_names(str(source), column=column), labels=LABELS)
+    columns, rows = read_rows(str(source), column=column)
+    write_predictions(output, predict_rows(rows, predict), columns=columns, labels=LABELS)
 
 
 def read_table(path: Path) -> list[list[str]]:
@@ -79,7 +79,8 @@ def test_texts_are_read_in_order(tmp_path: Path, suffix: str) -> None:
 
 def test_rows_without_a_text_are_read_too(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("stars;review\n1;good\n2;\n3;<br /> <br>\n\n4;bad\n")
-    rows = list(read_rows(str(tmp_path / "a.csv"), column="review"))
+    columns, rows = read_rows(str(tmp_path / "a.csv"), column="review")
+    assert columns == ["stars", "review"]
     assert [(row.where, row.text) for row in rows] == [
         ("line 2", "good"),
         ("line 3", ""),
@@ -93,12 +94,13 @@ def test_rows_without_a_text_are_read_too(tmp_path: Path) -> None:
 def test_standard_input_is_lines_of_text(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin = io.TextIOWrapper(io.BytesIO("good\n\nSch\u00f6n\n".encode()))
     monkeypatch.setattr(sys, "stdin", stdin)
-    assert [(row.where, row.text) for row in read_rows("-")] == [
+    columns, rows = read_rows("-")
+    assert [(row.where, row.text) for row in rows] == [
         ("line 1", "good"),
         ("line 2", ""),
         ("line 3", "Sch\u00f6n"),
     ]
-    assert column_names("-") == ["text"]
+    assert columns == ["text"]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,18 @@
-"""The charts of a report, each with the numbers behind it as a table; a setting has the same colour in all of them."""
+"""The charts of a report: each draws a list of rows by plotly express, and the same rows are its table.
+
+A setting has the same colour in all of them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sentattn.compare.insight import CURVES as FAITHFULNESS
-from sentattn.compare.insight import RANKINGS, Insight, rounded
 from sentattn.compare.report.summaries import (
     Curve,
     accuracy_on,
@@ -22,23 +23,21 @@ from sentattn.compare.report.summaries import (
     reliability,
 )
 from sentattn.compare.runs import Setting
-from sentattn.config.types import Json
 from sentattn.console import Table, format_count
-from sentattn.insight.diagnostics import KINDS, SHARES
-from sentattn.insight.diagnostics import percent as percent_of_tokens
 from sentattn.metrics import Floats, Ints
-from sentattn.rendering.html import BLUE, GREY, ORANGE, empty_figure, safe
+from sentattn.rendering.html import BLUE, GREY, ORANGE, layout, safe
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-Interval: TypeAlias = tuple[float, float]
-Accuracy: TypeAlias = tuple[float, Interval | None]
-"""An accuracy with its 95% interval, where there are seeds enough."""
+Row: TypeAlias = dict[str, Any]
+"""A mark by the names of its columns; of a setting, `rank` and `settings` are its place and its name."""
 
 COLOURS = (BLUE, ORANGE, "#2a9d6f", "#b5479b", "#9a7b1f", "#d1495b", "#6b7fd7", "#5b8a94")
 MAX_DRAWN = len(COLOURS)
 """Settings that are drawn, the best of the leaderboard; the tables have all."""
+MAX_SLICED = 4
+"""Settings that are drawn by kind of text, side by side."""
 NAME_WIDTH = 22
 NARROWEST = 0.05
 """An axis of accuracies spans 5 points at least."""
@@ -52,14 +51,22 @@ LABEL_GAP = 0.07
 """Of the height of a chart, between labels at the ends of curves."""
 CURVES = (("accuracy", "val/accuracy", ""), ("log loss", "val/log_loss", "train/cross_entropy"))
 """Title and metric of the learning curves, and the metric of the training rows that a single run has too."""
-NO_INTERVAL = "too few seeds: no interval"
+ACCURACY, INTERVAL, PROBABILITY = "accuracy", "95% interval", "probability of the predicted class"
+PERCENT = (ACCURACY, PROBABILITY)
+"""Columns that are shown in percent."""
+ABOVE, BELOW = "above", "below"
+"""Columns that are drawn as bars, and not shown as numbers."""
+BARS: Row = {"error_y": ABOVE, "error_y_minus": BELOW}
 MAX_CLASSES = 12
 """Classes whose cells of a confusion matrix still hold text."""
-SHADES = [[0.0, "#eef3f9"], [0.5, "#5f9cce"], [1.0, "#0b3c6f"]]
+SHADES = ["#eef3f9", "#5f9cce", "#0b3c6f"]
+
+Slices: TypeAlias = tuple[str, Mapping[str, Ints], bool]
+"""A kind of text, the numbers of the rows of each, and whether they are in an order."""
 
 
 class Chart(NamedTuple):
-    """A chart, and the numbers that it draws unless a table next to it has them."""
+    """A chart, and the rows that it draws unless a table next to it has them."""
 
     title: str
     figure: go.Figure
@@ -68,64 +75,75 @@ class Chart(NamedTuple):
 
 def key(settings: Sequence[Setting]) -> list[tuple[int, str, str]]:
     """Returns rank, name and colour of each setting that is drawn; they are the same in every chart."""
-    return [(rank + 1, setting.name, colour(rank)) for rank, setting in enumerate(settings[:MAX_DRAWN])]
+    return [(rank, setting.name, colour(rank)) for rank, setting in enumerate(settings[:MAX_DRAWN], start=1)]
 
 
 def colour(rank: int) -> str:
-    """Returns the colour of a setting, grey for those beyond the last one."""
-    return COLOURS[rank] if rank < MAX_DRAWN else GREY
+    """Returns the colour of a setting by its place, from 1 on; grey for those beyond the last colour."""
+    return COLOURS[rank - 1] if rank <= MAX_DRAWN else GREY
 
 
-def add_marks(figure: go.Figure, rank: int, title: str, hover: str, *, size: int = 6, **others: Any) -> None:
-    """Adds marks in the colour of a setting, by default on a line; `hover` is shown below the title."""
-    marks = {
-        "mode": "lines+markers",
-        "line": {"color": colour(rank), "width": 2},
-        "marker": {"color": colour(rank), "size": size, "line": {"color": colour(rank), "width": 1.5}},
-        "hovertemplate": f"{safe(title)}<br>{hover}<extra></extra>",
-    }
-    figure.add_scatter(**marks | others)
+def chart(
+    kind: str,
+    rows: Sequence[Row],
+    title: str = "",
+    *,
+    height: int = 330,
+    top: int = 12,
+    most: int = MAX_DRAWN,
+    **look: Any,
+) -> Chart:
+    """Draws rows as `plotly.express.KIND(**look)`, those of the first `most` settings; its table has all."""
+    import plotly.express as px
+    import pyarrow as pa
+
+    drawn = [row for row in rows if row["rank"] <= most]
+    texts = [{name: safe(v) if isinstance(v, str) else v for name, v in row.items()} for row in drawn]
+    hidden = ("rank", "settings", ABOVE, BELOW)
+    look = {
+        "color": "settings",
+        "color_discrete_map": {safe(row["settings"]): colour(row["rank"]) for row in drawn},
+        "hover_name": "settings",
+        "hover_data": {name: ":.2%" if name in PERCENT else name not in hidden for name in rows[0]},
+        "render_mode": "svg",
+    } | look
+    express: Callable[..., go.Figure] = getattr(px, kind)
+    figure = express(pa.Table.from_pylist(texts), **look).update_layout(layout(height, top), showlegend=False)
+    figure.update_layout(legend_title=None)
+    figure.update_traces(error_x_thickness=1.5, error_y_thickness=1.5, error_x_width=3, error_y_width=3)
+    for name, update in ((look["x"], figure.update_xaxes), (look["y"], figure.update_yaxes)):
+        if name in PERCENT:
+            update(tickformat=".1~%" if name == ACCURACY else ".0%")
+        if name == ACCURACY and ABOVE in rows[0]:
+            update(range=accuracy_range(drawn))
+    return Chart(title, figure, table(rows))
 
 
-def add_accuracies(
-    figure: go.Figure,
-    rank: int,
-    title: str,
-    places: Sequence[tuple[str, float]],
-    accuracies: Sequence[Accuracy],
-    **others: Any,
-) -> None:
-    """Adds marks of accuracies with their intervals at places that have names."""
-    texts = [(name, *in_percent(accuracy)) for (name, _), accuracy in zip(places, accuracies, strict=True)]
-    shown = [f"{safe(name)}: {value} ({ends or NO_INTERVAL})" for name, value, ends in texts]
-    look = {"x": [place for _, place in places], "y": [value for value, _ in accuracies], "error_y": bar(accuracies)}
-    add_marks(figure, rank, title, "%{customdata}", **look | {"customdata": shown} | others)
+def table(rows: Sequence[Row]) -> Table:
+    """Returns the numbers of rows as text."""
+
+    def cell(name: str, value: object) -> str:
+        if isinstance(value, float):
+            return f"{100 * value:.2f}%" if name in PERCENT else f"{value:,.4g}"
+        return f"{value:,}" if isinstance(value, int) else str(value)
+
+    names = [name for name in rows[0] if name not in (ABOVE, BELOW)]
+    return Table(names, [[cell(name, row[name]) for name in names] for row in rows])
 
 
-def bar(accuracies: Sequence[Accuracy]) -> Json:
-    """Returns the error bars of marks; those without an interval have none."""
-    ends = [(value, *(interval or (value, value))) for value, interval in accuracies]
-    above, below = [high - value for value, _, high in ends], [value - low for value, low, _ in ends]
-    return {"array": above, "arrayminus": below, "thickness": 1.5, "width": 3}
+def with_interval(value: float, interval: tuple[float, float] | None) -> Row:
+    """Returns the columns of an accuracy: itself, its interval as text, empty where there is none, and its bars."""
+    low, high = interval or (math.nan, math.nan)
+    text = f"{100 * low:.2f}% to {100 * high:.2f}%" if interval else ""
+    return {ACCURACY: value, INTERVAL: text, ABOVE: high - value, BELOW: value - low}
 
 
-def accuracy_range(accuracies: Sequence[Accuracy]) -> list[float]:
+def accuracy_range(rows: Sequence[Row]) -> list[float]:
     """Returns the range of an axis that has all marks and intervals, and shows no small difference as a large one."""
-    ends = [end for value, interval in accuracies for end in (value, *(interval or ()))]
-    low, high = min(ends), max(ends)
+    low = min(row[ACCURACY] - np.nan_to_num(row[BELOW]) for row in rows)
+    high = max(row[ACCURACY] + np.nan_to_num(row[ABOVE]) for row in rows)
     pad = max(0.06 * (high - low), (NARROWEST - (high - low)) / 2)
-    return [low - pad, high + pad]
-
-
-def percent(value: float) -> str:
-    """Returns a share in percent."""
-    return f"{100 * value:.2f}%"
-
-
-def in_percent(accuracy: Accuracy) -> tuple[str, str]:
-    """Returns an accuracy and its interval in percent; an empty text where there is no interval."""
-    value, interval = accuracy
-    return percent(value), "{} to {}".format(*map(percent, interval)) if interval else ""
+    return [float(low - pad), float(high + pad)]
 
 
 def _cut(text: str) -> str:
@@ -133,61 +151,56 @@ def _cut(text: str) -> str:
     return safe(text if len(text) <= NAME_WIDTH else f"{text[: NAME_WIDTH - 1]}\u2026")
 
 
-def _accuracies(settings: Sequence[Setting]) -> list[Accuracy]:
-    """Returns the accuracy of each setting, and its 95% interval."""
-    return [(setting.metrics["accuracy"].value, setting.interval("accuracy")) for setting in settings]
+def _rows(settings: Sequence[Setting]) -> list[Row]:
+    """Returns a row for each setting, with its accuracy."""
+    return [
+        {"rank": rank, "settings": one.name} | with_interval(one.metrics[ACCURACY].value, one.interval(ACCURACY))
+        for rank, one in enumerate(settings, start=1)
+    ]
 
 
 def leaderboard_chart(settings: Sequence[Setting]) -> list[Chart]:
     """The accuracy of each setting with its 95% interval."""
     shown = settings[: 3 * MAX_DRAWN]
-    figure = empty_figure(90 + 32 * len(shown), top=8, xaxis_title="accuracy", showlegend=False)
-    accuracies = _accuracies(shown)
-    for rank, (setting, accuracy) in enumerate(zip(shown, accuracies, strict=True)):
-        value, ends = in_percent(accuracy)
-        look = {"mode": "markers", "marker_symbol": "circle" if ends else "circle-open", "error_x": bar([accuracy])}
-        hover = f"{value} ({ends or NO_INTERVAL})"
-        add_marks(figure, rank, setting.name, hover, size=10, x=[accuracy[0]], y=[rank], **look)
-    lines = [f"{rank + 1} {setting.name}".split("; ", 1) for rank, setting in enumerate(shown)]
+    look = {"x": ACCURACY, "y": "rank", "error_x": ABOVE, "error_x_minus": BELOW}
+    _, figure, _ = chart("scatter", _rows(shown), height=90 + 32 * len(shown), top=8, most=len(shown), **look)
+    lines = [f"{rank} {setting.name}".split("; ", 1) for rank, setting in enumerate(shown, start=1)]
     labels = ["<br>".join(map(_cut, of_setting)) for of_setting in lines]
-    figure.update_yaxes(tickvals=list(range(len(shown))), ticktext=labels, range=[len(shown) - 0.5, -0.5])
-    figure.update_yaxes(automargin=True, zeroline=False)
-    figure.update_xaxes(tickformat=".1~%", nticks=6, range=accuracy_range(accuracies))
-    return [Chart("", figure, None)]
+    figure.update_yaxes(tickvals=list(range(1, len(shown) + 1)), ticktext=labels, range=[len(shown) + 0.5, 0.5])
+    figure.update_yaxes(automargin=True, zeroline=False, title=None)
+    return [Chart("", figure.update_xaxes(nticks=4).update_traces(marker_size=10), None)]
 
 
 def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
     """Accuracy against each cost, with the Pareto front."""
     charts = []
-    accuracies = _accuracies(settings)
-    values = [value for value, _ in accuracies]
     for title, cost_key in COSTS.items():
-        costs = [setting.cost(cost_key) for setting in settings]
-        known = [i for i, cost in enumerate(costs) if math.isfinite(cost)]
-        if len(known) < 2:
+        rows = [row | {title: setting.cost(cost_key)} for row, setting in zip(_rows(settings), settings, strict=True)]
+        rows = [row for row in rows if math.isfinite(row[title])]
+        if len(rows) < 2:
             continue
-        front = pareto(costs, values)
-        figure = empty_figure(340, top=12, xaxis_title=title, yaxis_title="accuracy", showlegend=False)
-        step = {"color": GREY, "width": 1.5, "dash": "dot", "shape": "hv"}
-        x, y = [costs[i] for i in front], [values[i] for i in front]
-        figure.add_scatter(x=x, y=y, mode="lines", line=step, hoverinfo="skip")
-        rows = []
-        for i in known:
-            name, cost = settings[i].name, f"{costs[i]:,.4g}"
-            look: Json = {"mode": "markers+text", "marker_symbol": "circle" if i in front else "circle-open"}
-            look |= {"text": [str(i + 1) * (i < MAX_DRAWN)], "textposition": f"middle {('right', 'left')[i % 2]}"}
-            add_accuracies(figure, i, name, [(cost, costs[i])], [accuracies[i]], size=11, **look)
-            rows.append([str(i + 1), name, cost, *in_percent(accuracies[i]), "yes" * (i in front)])
-        low, high = min(costs[i] for i in known), max(costs[i] for i in known)
-        figure.update_xaxes(exponentformat="SI", nticks=5)
+        front = pareto([row[title] for row in rows], [row[ACCURACY] for row in rows])
+        rows = [row | {"on the front": "yes" * (i in front)} for i, row in enumerate(rows)]
+        symbols = {"symbol": "on the front", "symbol_map": {"yes": "circle", "": "circle-open"}}
+        look = {"x": title, "y": ACCURACY, "text": "rank", **symbols, **BARS}
+        drawn = chart("scatter", rows, title, height=340, most=len(settings), **look)
+        drawn.figure.update_traces(marker_size=11, textposition="middle right")
+        x, y = ([rows[i][name] for i in front] for name in (title, ACCURACY))
+        line = {"color": GREY, "width": 1.5, "dash": "dot", "shape": "hv"}
+        drawn.figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip")
+        drawn.figure.update_xaxes(exponentformat="SI", nticks=5)
+        low, high = min(row[title] for row in rows), max(row[title] for row in rows)
         if 0 < 4 * low <= high:
-            ticks = log_ticks(low, high)  # plotly's own repeat their texts: 5, 10, 2, 5, 100
-            figure.update_xaxes(type="log", range=[math.log10(low) - 0.15, math.log10(high) + 0.15])
-            figure.update_xaxes(tickvals=ticks, ticktext=list(map(format_count, ticks)), tickangle=0)
-        figure.update_yaxes(tickformat=".1~%", range=accuracy_range([accuracies[i] for i in known]))
-        heading = ["", "settings", title, "accuracy", "95% interval", "on the front"]
-        charts.append(Chart(title, figure, Table(heading, rows)))
+            _log_axis(drawn.figure, low, high)
+        charts.append(drawn)
     return charts
+
+
+def _log_axis(figure: go.Figure, low: float, high: float) -> None:
+    """Makes an axis logarithmic, with ticks of its own: those of plotly repeat their texts, as 5, 10, 2, 5, 100."""
+    ticks = log_ticks(low, high)
+    figure.update_xaxes(type="log", range=[math.log10(low) - 0.15, math.log10(high) + 0.15])
+    figure.update_xaxes(tickvals=ticks, ticktext=list(map(format_count, ticks)), tickangle=0)
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -201,43 +214,49 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
-    """Metrics of the validation rows by epoch, a line for each run."""
-    runs = [(rank, run) for rank, setting in enumerate(settings[:MAX_DRAWN]) for run in setting.runs]
-    curves = [(rank, run.seed, learning_curve(run.path)) for rank, run in runs]
+    """Metrics of the validation rows by epoch, a line for each run; of a single run also those of training rows."""
+    runs = [(rank, one.name, run) for rank, one in enumerate(settings[:MAX_DRAWN], start=1) for run in one.runs]
+    curves = [(rank, name, run.seed, learning_curve(run.path)) for rank, name, run in runs]
+    is_single = len(runs) == 1
     charts = []
     for title, metric, trained in CURVES:
-        figure = empty_figure(320, top=12, xaxis_title="epoch", yaxis_title=title, showlegend=len(runs) == 1)
-        rows: list[list[str]] = []
-        ends: dict[int, list[float]] = {}
-        metrics = {"validation": metric} | ({"training": trained} if trained and len(runs) == 1 else {})
-        for rank, seed, epochs in curves:
-            for kind, name in metrics.items():
-                points = [(row["epoch"], row[name]) for row in epochs if math.isfinite(row.get(name, math.nan))]
-                if not points:
-                    continue
-                x, y = zip(*points, strict=True)
-                setting, place = settings[rank], rank if kind == "validation" else MAX_DRAWN
-                hover = f"seed {seed}, {kind}<br>epoch %{{x}}: %{{y:.4f}}"
-                add_marks(figure, place, setting.name, hover, size=5, x=x, y=y, name=kind)
-                ends.setdefault(rank, []).append(y[-1])
-                rows += [[setting.name, str(seed), kind, f"{epoch}", f"{value:.4f}"] for epoch, value in points]
-        if rows:
-            last = max(int(row["epoch"]) for _, _, epochs in curves for row in epochs)
-            figure.update_xaxes(dtick=max(1, round(last / 8)))
-            figure.update_yaxes(tickformat=".1~%" if title == "accuracy" else None)
-            if len(runs) > 1:
-                _label_ends(figure, ends)
-            charts.append(Chart(title, figure, Table(["settings", "seed", "rows", "epoch", title], rows)))
+        metrics = {"validation": metric} | ({"training": trained} if trained and is_single else {})
+        rows: list[Row] = [
+            {
+                "rank": rank,
+                "settings": name,
+                "seed": str(seed),
+                "rows": of,
+                "epoch": epoch["epoch"],
+                title: epoch[source],
+            }
+            for rank, name, seed, epochs in curves
+            for of, source in metrics.items()
+            for epoch in epochs
+            if math.isfinite(epoch.get(source, math.nan))
+        ]
+        if not rows:
+            continue
+        look: Row = {"x": "epoch", "y": title, "line_group": "seed", "markers": True}
+        if is_single:
+            look |= {"color": "rows", "color_discrete_map": {"validation": colour(1), "training": GREY}}
+        drawn = chart("line", rows, title, height=320, **look)
+        drawn.figure.update_traces(marker_size=5).update_layout(showlegend=is_single)
+        drawn.figure.update_xaxes(dtick=max(1, round(max(row["epoch"] for row in rows) / 8)))
+        if not is_single:
+            _label_ends(drawn.figure, rows, title)
+        charts.append(drawn)
     return charts
 
 
-def _label_ends(figure: go.Figure, ends: Mapping[int, Sequence[float]]) -> None:
+def _label_ends(figure: go.Figure, rows: Sequence[Row], y: str) -> None:
     """Writes the rank of each setting next to the ends of its curves, at their mean, apart from other ranks."""
-    drawn = np.concatenate([trace.y for trace in figure.data])
-    places = apart([np.mean(values) for values in ends.values()], LABEL_GAP * (np.ptp(drawn) or 1))
-    for rank, y in zip(ends, places, strict=True):
+    last = {(row["rank"], row["seed"]): row[y] for row in rows}  # of the last epoch, which comes last
+    ranks = list(dict.fromkeys(rank for rank, _ in last))
+    ends = [np.mean([value for (of, _), value in last.items() if of == rank]) for rank in ranks]
+    for rank, place in zip(ranks, apart(ends, LABEL_GAP * (np.ptp([row[y] for row in rows]) or 1)), strict=True):
         font = {"color": colour(rank), "size": 13}
-        figure.add_annotation(x=1, xref="x domain", y=y, text=str(rank + 1), showarrow=False, xanchor="left", font=font)
+        figure.add_annotation(x=1, xref="x domain", y=place, text=str(rank), showarrow=False, xanchor="left", font=font)
 
 
 def apart(values: ArrayLike, gap: float) -> Floats:
@@ -253,128 +272,86 @@ def apart(values: ArrayLike, gap: float) -> Floats:
 
 def curve_chart(curves: Sequence[Curve], title: str, *, is_log: bool = False) -> list[Chart]:
     """The accuracy by a number, where settings differ in it alone."""
-    if not curves:
+    rows = [
+        {"rank": rank, "settings": curve.name, title: x} | with_interval(*accuracy)
+        for rank, curve in enumerate(curves, start=1)
+        for x, accuracy in zip(curve.x, curve.accuracies, strict=True)
+    ]
+    if not rows:
         return []
-    drawn, rows = curves[:MAX_DRAWN], []
-    figure = empty_figure(340, xaxis_title=title, yaxis_title="accuracy", showlegend=True)
-    for number, curve in enumerate(curves):
-        points = zip(curve.x, curve.accuracies, strict=True)
-        rows += [[curve.name, f"{x:,}", *in_percent(accuracy)] for x, accuracy in points]
-        if number < MAX_DRAWN:
-            places = [(f"{x:,} {title}", x) for x in curve.x]
-            add_accuracies(figure, number, curve.name, places, curve.accuracies, name=_cut(curve.name))
-    numbers = sorted({x for curve in drawn for x in curve.x})
-    ticks = log_ticks(numbers[0], numbers[-1]) if is_log else numbers
-    figure.update_xaxes(type="log" if is_log else None, tickvals=ticks, ticktext=list(map(format_count, ticks)))
-    figure.update_yaxes(tickformat=".1~%", range=accuracy_range([a for curve in drawn for a in curve.accuracies]))
-    return [Chart("", figure, Table(["settings", title, "accuracy", "95% interval"], rows))]
+    drawn = chart("line", rows, height=340, top=36, x=title, y=ACCURACY, markers=True, **BARS)
+    numbers = sorted({x for curve in curves[:MAX_DRAWN] for x in curve.x})
+    drawn.figure.update_xaxes(tickvals=numbers, ticktext=list(map(format_count, numbers)))
+    if is_log:
+        _log_axis(drawn.figure, numbers[0], numbers[-1])
+    return [drawn._replace(figure=drawn.figure.update_layout(showlegend=True))]
 
 
 def confusion_charts(settings: Sequence[Setting], names: Sequence[str]) -> list[Chart]:
     """The confusion matrix of each setting: shares of each true class."""
-    charts, classes, places = [], len(names), list(range(len(names)))
-    look = {"zmin": 0, "zmax": 1, "colorscale": SHADES, "showscale": False, "xgap": 2, "ygap": 2}
-    for rank, setting in enumerate(settings[:MAX_DRAWN]):
+    import plotly.express as px
+
+    charts, classes = [], len(names)
+    for rank, setting in enumerate(settings[:MAX_DRAWN], start=1):
         counts_CC = confusion(setting)
         shares_CC = counts_CC / np.maximum(1, counts_CC.sum(axis=1, keepdims=True))
-        figure = empty_figure(230 + 22 * min(classes, MAX_CLASSES), top=12)
-        figure.add_heatmap(
-            z=shares_CC,
-            x=places,
-            y=places,
-            customdata=counts_CC,
-            texttemplate="%{z:.1%}" if classes <= MAX_CLASSES else None,
-            hovertemplate="true %{y}, predicted %{x}<br>%{z:.1%} (%{customdata:,.0f} rows)<extra></extra>",
-            **look,
-        )
+        look = {"zmin": 0, "zmax": 1, "color_continuous_scale": SHADES, "aspect": "auto"}
+        figure = px.imshow(shares_CC, text_auto=".1%" if classes <= MAX_CLASSES else False, **look)
+        figure.update_layout(layout(230 + 22 * min(classes, MAX_CLASSES), top=12), coloraxis_showscale=False)
+        hover = "true %{y}, predicted %{x}<br>%{z:.1%} (%{customdata:,.0f} rows)<extra></extra>"
+        figure.update_traces(customdata=counts_CC, hovertemplate=hover, xgap=2, ygap=2)
         labels = [_cut(name) for name in names]
-        ticks = {"tickvals": places, "ticktext": labels, "automargin": True, "showgrid": False}
-        figure.update_xaxes(title="predicted", **ticks)
-        figure.update_yaxes(title="true", autorange="reversed", **ticks)
+        ticks = {"tickvals": list(range(classes)), "ticktext": labels, "automargin": True, "showgrid": False}
+        figure.update_xaxes(title="predicted", **ticks).update_yaxes(title="true", **ticks)
         columns = class_values(counts_CC)
         rows = [
             [name, *(f"{n:,.0f}" for n in counts_CC[i]), *(f"{values[i]:.4f}" for values in columns)]
             for i, name in enumerate(names)
         ]
         heading = ["true", *(f"as {name}" for name in names), "precision", "recall", "F1"]
-        title = f"{rank + 1} {setting.name}" if len(settings) > 1 else ""
+        title = f"{rank} {setting.name}" if len(settings) > 1 else ""
         charts.append(Chart(title, figure, Table(heading, rows, note="Counts are means over seeds.")))
     return charts
 
 
-def slice_chart(
-    title: str, slices: Mapping[str, Ints], settings: Sequence[Setting], *, is_ordered: bool
-) -> list[Chart]:
-    """The accuracy on each slice with its 95% interval; no chart without slices."""
-    if not slices:
-        return []
-    figure = empty_figure(330, top=12, yaxis_title="accuracy", showlegend=False)
-    rows = []
-    for rank, setting in enumerate(settings):
-        estimates = [accuracy_on(setting, rows_K) for rows_K in slices.values()]
-        accuracies = [(estimate.value, estimate.interval()) for estimate in estimates]
-        for (name, rows_K), accuracy in zip(slices.items(), accuracies, strict=True):
-            rows.append([setting.name, name, f"{len(rows_K):,}", *in_percent(accuracy)])
-        if rank < MAX_DRAWN:  # next to each other, so that intervals can be read
-            shift = 0.5 * ((rank + 0.5) / min(len(settings), MAX_DRAWN) - 0.5)
-            places = [(name, number + shift) for number, name in enumerate(slices)]
-            mode = "lines+markers" if is_ordered else "markers"
-            add_accuracies(figure, rank, setting.name, places, accuracies, size=8, mode=mode)
-    labels = [_cut(name).replace(" to ", "<br>to ") for name in slices]
-    if len(slices) < 4:  # with more labels there is no room on a phone
-        labels = [f"{label}<br>{len(rows_K):,} rows" for label, rows_K in zip(labels, slices.values(), strict=True)]
-    figure.update_xaxes(tickvals=list(range(len(slices))), ticktext=labels, range=[-0.5, len(slices) - 0.5])
-    figure.update_xaxes(showgrid=False, zeroline=False, automargin=True, tickangle=0)
-    figure.update_yaxes(tickformat=".1~%")
-    return [Chart(title, figure, Table(["settings", title, "rows", "accuracy", "95% interval"], rows))]
+def slice_charts(slices: Sequence[Slices], settings: Sequence[Setting]) -> list[Chart]:
+    """The accuracy on each slice of several kinds with its 95% interval, all on one axis."""
+    charts: list[Chart] = []
+    drawn: list[Row] = []
+    for title, of_kind, is_ordered in slices:
+        rows: list[Row] = []
+        for (rank, setting), (name, rows_K) in product(enumerate(settings, start=1), of_kind.items()):
+            estimate = accuracy_on(setting, rows_K)
+            row = {"rank": rank, "settings": setting.name, title: name, "rows": len(rows_K)}
+            rows.append(row | with_interval(estimate.value, estimate.interval()))
+        if rows:
+            kind, look = ("line", {"markers": True}) if is_ordered else ("scatter", {})
+            charts.append(chart(kind, rows, title, most=MAX_SLICED, x=title, y=ACCURACY, **look, **BARS))
+            drawn += [row for row in rows if row["rank"] <= MAX_SLICED]
+            few = len(of_kind) < 4  # with more labels there is no room for numbers of rows on a phone
+            counts = [f"<br>{len(rows_K):,} rows" * few for rows_K in of_kind.values()]
+            labels = [
+                _cut(name).replace(" to ", "<br>to ") + count for name, count in zip(of_kind, counts, strict=True)
+            ]
+            ticks = {"tickvals": list(range(len(of_kind))), "ticktext": labels, "tickangle": 0, "automargin": True}
+            ends = {"range": [-0.5, len(of_kind) - 0.5], "showgrid": False}
+            charts[-1].figure.update_xaxes(type="category", title=None, **ticks, **ends).update_traces(marker_size=8)
+            charts[-1].figure.update_layout(scattermode="group", scattergap=0.5)  # side by side: intervals can be read
+    for one in charts:
+        one.figure.update_yaxes(range=accuracy_range(drawn))
+    return charts
 
 
 def reliability_chart(settings: Sequence[Setting]) -> list[Chart]:
     """Accuracy by the confidence of the predicted class, in bins of equal mass."""
-    figure = empty_figure(380, top=12, xaxis_title="probability of the predicted class", showlegend=False)
-    figure.update_yaxes(title="accuracy", tickformat=".1~%")
-    figure.update_xaxes(tickformat=".0%")
-    rows, lowest = [], 1.0
-    for rank, setting in enumerate(settings):
-        confidence_B, accuracy_B = reliability(setting)
-        rows += [[setting.name, percent(x), percent(y)] for x, y in zip(confidence_B, accuracy_B, strict=True)]
-        if rank < MAX_DRAWN:
-            lowest = min(lowest, *confidence_B, *accuracy_B)
-            hover = "probability %{x:.1%}<br>accuracy %{y:.1%}"
-            add_marks(figure, rank, setting.name, hover, size=5, x=confidence_B, y=accuracy_B)
+    rows: list[Row] = [
+        {"rank": rank, "settings": setting.name, PROBABILITY: float(confidence), ACCURACY: float(accuracy)}
+        for rank, setting in enumerate(settings, start=1)
+        for confidence, accuracy in zip(*reliability(setting), strict=True)
+    ]
+    drawn = chart("line", rows, height=380, x=PROBABILITY, y=ACCURACY, markers=True)
+    lowest = min(min(row[PROBABILITY], row[ACCURACY]) for row in rows if row["rank"] <= MAX_DRAWN)
     diagonal = {"color": GREY, "width": 1.5, "dash": "dot"}
-    figure.add_scatter(x=[lowest, 1], y=[lowest, 1], mode="lines", line=diagonal, hoverinfo="skip")
-    return [Chart("", figure, Table(["settings", "probability", "accuracy"], rows))]
-
-
-def faithfulness_charts(insights: Sequence[Insight], settings: Sequence[Setting]) -> list[Chart]:
-    """Comprehensiveness and sufficiency by the share of the tokens, deleted ones, less those of random tokens.
-
-    A line for each attention that ranks tokens; the table has the other rankings too.
-    """
-    ranks = {setting.key: rank for rank, setting in enumerate(settings)}
-    charts = []
-    shares = {share: percent_of_tokens(share) for share in SHARES}
-    curves = {column.name: column for column in FAITHFULNESS.columns}
-    for kind in KINDS:
-        figure = empty_figure(320, top=12, xaxis_title="share of the tokens", yaxis_title=kind, showlegend=False)
-        rows = []
-        for insight, ranking in product(insights, RANKINGS):
-            names = [f"{kind}_deleted_{ranking}_{share}" for share in shares.values()]
-            estimates = [curves[name].estimate(insight) for name in names]
-            values = [estimate.value for estimate in estimates]
-            if np.isnan(values).all():
-                continue
-            rows.append([insight.name, ranking.replace("_", " "), *(rounded(estimate, 3) for estimate in estimates)])
-            if ranking == "attention" and (rank := ranks[insight.setting.key]) < MAX_DRAWN:
-                halves = np.nan_to_num([estimate.half_width() for estimate in estimates])
-                bars = {"array": halves.tolist(), "thickness": 1.5, "width": 3}
-                texts = [""] * (len(shares) - 1) + [str(rank + 1)]  # its rank, at the end of its line
-                look: Json = {"mode": "lines+markers+text", "text": texts, "textposition": "middle right"}
-                look |= {"cliponaxis": False, "error_y": bars}
-                add_marks(figure, rank, insight.name, "%{x:.0%}: %{y:.3f}", x=list(shares), y=values, **look)
-        if rows:
-            figure.update_xaxes(tickformat=".0%", tickvals=list(shares)[1:])
-            heading = ["settings", "ranking", *(f"{share}%" for share in shares.values())]
-            charts.append(Chart(kind, figure, Table(heading, rows)))
-    return charts
+    drawn.figure.update_traces(marker_size=5)
+    drawn.figure.add_scatter(x=[lowest, 1], y=[lowest, 1], mode="lines", line=diagonal, hoverinfo="skip")
+    return [drawn]

@@ -80,7 +80,7 @@ def part(comparison: Comparison) -> Part:
     first, is_single = ranked[0], len(ranked) == 1
     is_run = is_single and len(first.runs) == 1
     choices = worst_errors(ranked, rows.labels_N) if is_single else disagreements(ranked)
-    slices = [
+    slices: list[charts.Slices] = [
         ("tokens", by_length(rows.lengths_N), True),
         ("class", by_value(rows.labels_N, dict(enumerate(names))), comparison.ordered),
     ]
@@ -95,11 +95,6 @@ def part(comparison: Comparison) -> Part:
         shown, warnings = examples(choices, ranked, texts, rows.labels_N, names)
     except UserError as error:
         warnings = [f"The report has no slices by words and no texts: {error}"]
-    slice_charts = [
-        chart
-        for title, of_title, is_ordered in slices
-        for chart in charts.slice_chart(title, of_title, ranked, is_ordered=is_ordered)
-    ]
     confusions = charts.confusion_charts(ranked, names)
     by_rows = charts.curve_chart(curves(ranked, TRAIN_SIZE), "training rows", is_log=True)
     shares = "Shares of the rows of each true class."
@@ -109,7 +104,7 @@ def part(comparison: Comparison) -> Part:
         *_with_charts(Section("Accuracy against labels", by_rows, note=LABEL_NOTE, has_key=False)),
         *_insight(comparison),
         *_with_charts(
-            Section("Accuracy by kind of text", slice_charts, note=SLICE_NOTE),
+            Section("Accuracy by kind of text", charts.slice_charts(slices, ranked), note=SLICE_NOTE),
             Section("Reliability", charts.reliability_chart(ranked), note=RELIABILITY_NOTE),
             Section("Hops", charts.curve_chart(curves(ranked, HOPS), "hops"), has_key=False),
             Section("Learning curves", charts.learning_charts(ranked)),
@@ -162,28 +157,17 @@ def _metrics(setting: Setting) -> Section:
 
 
 def _insight(comparison: Comparison) -> list[Section]:
-    """Returns the sections about attentions: the conclusion above their tables, and curves."""
-    if not (tables := insight.tables(comparison.insights)):
+    """Returns the section about attentions, if they were diagnosed: the conclusion above their table."""
+    if not (found := comparison.insights):
         return []
-    sections = [Section("Does the attention mean anything?", note=insight.conclusion(comparison.insights))]
-    for (title, *names), rows, note in tables:
-        table = Table(["settings", *names], rows, note)
-        sections.append(Section(title[0].upper() + title[1:], tables=[table], note=INSIGHT_NOTE))
-    curves = charts.faithfulness_charts(comparison.insights, comparison.leaderboard)
-    return sections + _with_charts(Section("By share of the tokens", curves, note=CURVE_NOTE))
+    return [Section("Does the attention mean anything?", (), [insight.table(found)], insight.conclusion(found))]
 
 
-INSIGHT_NOTE = f"Means over rows and seeds, {insight.INTERVALS}."
-CURVE_NOTE = (
-    "By how much more the probability of the predicted class falls with the first tokens of the attention's ranking "
-    "deleted (comprehensiveness), or with these tokens only (sufficiency), than with as many random tokens. The "
-    "numbers have the other rankings too."
-)
 COST_NOTE = "Filled points are on the Pareto front: no other setting is as cheap and as good."
 LABEL_NOTE = "Settings that differ in data.train_size alone; where data.train_seed differs, intervals are over draws."
 SLICE_NOTE = (
     "With 95% intervals over rows and seeds; of a setting with one seed over rows alone. Negation: texts with not, no, "
-    "never, n't and the like; contrast: with but, however, although and the like."
+    "never, n't and the like; contrast: with but, however, although and the like. The best four settings are drawn."
 )
 RELIABILITY_NOTE = (
     "15 bins of equally many rows. Below the dotted line the model is surer than it is right, above it less sure."

@@ -80,12 +80,14 @@ class WandbGuard(Guard):
         import wandb
 
         mode: str = self._mode
-        if mode == "auto":
-            mode = os.environ.get("WANDB_MODE") or ("online" if upload.api_key(self._host) else "offline")
-        elif mode == "online" and self._host and not upload.api_key(self._host):
-            print(f"W&B: no key for {self._host}, type `wandb login --host={self._host}`; the run is logged offline.")
-            mode = "offline"
         try:
+            if mode == "auto":
+                mode = os.environ.get("WANDB_MODE") or ("online" if upload.api_key(self._host) else "offline")
+            elif mode == "online" and self._host and not upload.api_key(self._host):
+                print(
+                    f"W&B: no key for {self._host}, type `wandb login --host={self._host}`; the run is logged offline."
+                )
+                mode = "offline"
             run = self._init_run(mode)
         except Exception as error:
             if mode == "offline":
@@ -98,10 +100,7 @@ class WandbGuard(Guard):
             run.define_metric(axis)
             run.define_metric(f"{group}*", step_metric=axis)
         # A logger that opens the run itself puts `trainer/global_step` on every x-axis.
-        logger = WandbLogger(project=self._init["project"], save_dir=self.directory, experiment=run)
-        if _is_online(logger):
-            _marker(logger).touch()
-        return logger
+        return WandbLogger(project=self._init["project"], save_dir=self.directory, experiment=run)
 
     def _init_run(self, mode: Any) -> wandb.Run:
         import wandb
@@ -115,7 +114,8 @@ class WandbGuard(Guard):
         )
         if self._host:
             settings.base_url = self._host
-            settings.api_key = upload.api_key(self._host)  # W&B itself would send it WANDB_API_KEY
+            if mode != "offline":
+                settings.api_key = upload.api_key(self._host)  # W&B itself would send it WANDB_API_KEY
         return wandb.init(mode=mode, settings=settings, **self._init)
 
     def _describe_location(self, logger: Any) -> str:
@@ -140,12 +140,14 @@ class WandbGuard(Guard):
             run.finish(exit_code=int(failed))
         except TimeoutError:
             raise TimeoutError(f"the upload did not end within {FINISH_SECONDS:.0f} s") from None
-        _marker(logger).unlink(missing_ok=True)
 
     def _advice(self) -> str:
-        if self._logger is None or not _is_online(self._logger):
+        logger: Any = self._logger
+        if logger is None or not _is_online(logger):
             return ""
-        return f" Upload the rest later with: python -m sentattn.sync {shlex.quote(str(self.directory))}"
+        server = f"WANDB_BASE_URL={self._host} " if self._host else ""
+        folder = shlex.quote(str(Path(logger.experiment.dir).parent))
+        return f" Upload the rest later with: {server}wandb sync --include-online {folder}"
 
     def _close(self, logger: Any) -> None:
         logger.experiment.finish(exit_code=1)
@@ -176,10 +178,6 @@ def _wandb_guards(loggers: Sequence[object]) -> list[WandbGuard]:
 
 def _is_online(logger: Any) -> bool:
     return not (logger.experiment.offline or logger.experiment.disabled)
-
-
-def _marker(logger: Any) -> Path:
-    return Path(logger.experiment.dir).parent / upload.UNSENT
 
 
 def log_attention(loggers: Sequence[Guard], data: TextData, model: TextClassifier, *, epoch: int) -> None:
@@ -222,7 +220,9 @@ def log_evaluation(
         import wandb
 
         media: dict[str, object] = {
-            f"{name}/confusion_matrix": confusion_matrix(data.split(name).labels, values.argmax(axis=1), names)
+            f"{name}/confusion_matrix": wandb.plot.confusion_matrix(
+                y_true=data.split(name).labels.tolist(), preds=values.argmax(axis=1).tolist(), class_names=names
+            )
             for name, values in probabilities.items()
         }
         if logger.table:
@@ -239,13 +239,6 @@ def log_evaluation(
 
     for logger in _wandb_guards(loggers):
         logger.log_media(partial(make, logger), epoch=epoch)
-
-
-def confusion_matrix(labels_N: NDArray[np.integer], predicted_N: NDArray[np.integer], names: Sequence[str]) -> object:
-    """Returns W&B's chart of the numbers of true and predicted classes, (N,) each."""
-    import wandb
-
-    return wandb.plot.confusion_matrix(y_true=labels_N.tolist(), preds=predicted_N.tolist(), class_names=list(names))
 
 
 def legible_rows(labels: NDArray[np.int64], lengths: NDArray[np.int64], count: int) -> list[int]:
