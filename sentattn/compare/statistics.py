@@ -39,6 +39,8 @@ Verdict: TypeAlias = Literal[
 LEVEL = 0.05
 """Of each family of tests."""
 POWER = 0.8
+FEWEST_DF, FEW_DF = 2.0, 10.0
+"""Degrees of freedom of the rows below which there is no verdict, and below which a remark says that groups are few."""
 AGREEMENT = (1.0, 0.0, 0.0, -1.0)
 """A difference of correctness in the four cells: the first alone is correct, both, none, the second alone."""
 TWO_EACH = (1.0,) * 4 + (0.0,) * 4
@@ -98,6 +100,11 @@ class Estimate:
     def error(self) -> float:
         """The standard error."""
         return math.sqrt(sum(term.variance for term in self.terms))
+
+    @property
+    def df(self) -> float:
+        """The degrees of freedom of its first term, that of the rows."""
+        return self.terms[0].df if self.terms else math.inf
 
     def half_width(self, confidence: float = 1 - LEVEL) -> float:
         """Returns half of the two-sided confidence interval."""
@@ -315,22 +322,12 @@ def jackknife(value: float, without_K: Floats) -> Term:
     return Term((blocks - 1) / blocks * float(deviations_K @ deviations_K), blocks - 1)
 
 
-def holm(p_values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Adjusts p-values for their number (Holm 1979), which bounds the familywise error.
+def adjusted(p_values: Sequence[float]) -> list[float]:
+    """Returns p-values times their number (Bonferroni), of which each bounds the error of the whole family.
 
-    Returns:
-        The adjusted p-values, and the level at which each test was made: the smallest of m p-values at 5% / m, the next
-        at 5% / (m - 1), and so on until one is not significant; its level is that of all that are left. An interval at
-        this level leaves out 0 exactly where the adjusted p-value is below 5%.
+    One is below 5% where an interval at 1 - 5% / m does not hold 0; all m of these intervals hold together in 95%.
     """
-    adjusted, levels = [1.0] * len(p_values), [LEVEL] * len(p_values)
-    largest, tests = 0.0, len(p_values)
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        if largest < LEVEL:
-            tests = len(p_values) - rank
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index], levels[index] = largest, LEVEL / tests
-    return adjusted, levels
+    return [min(1.0, len(p_values) * p) for p in p_values]
 
 
 def verdict(value: float, p_difference: float, p_equivalence: float) -> Verdict:
