@@ -247,7 +247,7 @@ class Comparison:
 
     def _notes(self, family: Sequence[Pair], exploratory: Sequence[Pair]) -> list[str]:
         """Returns remarks about the pairs that are tested."""
-        notes = list(self._declared[1])
+        notes = [*self._declared[1], *([self.plan.remark] if self.plan and self.plan.remark else [])]
         settings = [setting for pair in family for setting in (pair.first, pair.second)]
         if len(counts := {len(setting.runs) for setting in settings if not setting.deterministic}) > 1:
             notes.append(f"Numbers of seeds differ within the declared pairs: {', '.join(map(str, sorted(counts)))}.")
