@@ -193,7 +193,7 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     if options["plan"]:
         from sentattn.compare.plan import apply
 
-        comparisons = [apply(options["plan"], comparisons)]
+        comparisons = [apply(options["plan"], comparisons, Path(options["output_dir"]))]
     if options["figure"]:
         require_same_rows("figure", options["figure"], comparisons)
     margin, explore, rows = options["margin"], options["pairs"] == "all", options["insight"]

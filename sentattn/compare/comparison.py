@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 
 from sentattn.compare.pairs import Plan, SettingPair, best_against_reference, declared_indices
 from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs
-from sentattn.compare.statistics import LEVEL, Estimate, Verdict, difference, holm, mcnemar, verdict
+from sentattn.compare.statistics import (
+    FEW_DF,
+    FEWEST_DF,
+    LEVEL,
+    Estimate,
+    Verdict,
+    adjusted,
+    difference,
+    mcnemar,
+    verdict,
+)
 from sentattn.config.schema import SEEDS
 from sentattn.console import plural
 from sentattn.errors import Fault, RunError
@@ -24,6 +34,8 @@ if TYPE_CHECKING:
     from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
 
+SEEDS_OF_POWER = 5
+"""Fewer seeds say too little of their spread for a number of repetitions that would have found a difference."""
 MOST_EXPLORED = 6
 """Number of settings up to which the best is tested against each other one by default."""
 
@@ -32,8 +44,8 @@ MOST_EXPLORED = 6
 class Pair:
     """Two settings, such as an attention and its baseline, and the tests of how much more accurate the first is.
 
-    The p-values are those of no difference and of a difference beyond the margin; those of declared pairs are adjusted
-    for their number. `levels` are the levels of the two tests.
+    The p-values are those of no difference and of a difference beyond the margin. Those of declared pairs are adjusted
+    for their number, and `level` is that of the family over its number of pairs.
     """
 
     first: Setting
@@ -42,30 +54,31 @@ class Pair:
     estimate: Estimate
     p_difference: float
     p_equivalence: float
-    levels: tuple[float, float]
+    level: float
     verdict: Verdict
 
     @property
     def intervals(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """The intervals that belong to the tests of a difference and of equivalence, at 1 - a and 1 - 2a."""
-        of_difference, of_equivalence = self.levels
-        return self.estimate.interval(1 - of_difference), self.estimate.interval(1 - 2 * of_equivalence)
+        return self.estimate.interval(1 - self.level), self.estimate.interval(1 - 2 * self.level)
 
     def message(self, margin: float) -> str:
-        """Returns the result in words; the margin is in points."""
-        is_worse = self.verdict.startswith("worse")
+        """Returns the result in words; the margin is in points. A pair that was chosen after looking has no verdict."""
+        is_worse = self.estimate.value < 0
         better, worse = (self.second, self.first) if is_worse else (self.first, self.second)
-        points = 100 * self.estimate.value * (-1 if is_worse else 1)
-        numbers = " and ".join(dict.fromkeys(str(len(setting.runs)) for setting in (better, worse))) + " seeds"
-        details, equivalent = (
-            f"{100 * confidence:.3g}%: {100 * low:.2f} to {100 * high:.2f}, {_p(p)}"
-            for confidence, p, (low, high) in (
-                (1 - self.levels[0], self.p_difference, self.intervals[0]),
-                (1 - 2 * self.levels[1], self.p_equivalence, self.intervals[1]),
-            )
-            for low, high in [(-high, -low) if is_worse else (low, high)]
+        points = 100 * abs(self.estimate.value)
+        of_difference, of_equivalence = (
+            f"{100 * confidence:.3g}%: {100 * low:.2f} to {100 * high:.2f}"
+            for confidence, ends in zip((1 - self.level, 1 - 2 * self.level), self.intervals, strict=True)
+            for low, high in [(-ends[1], -ends[0]) if is_worse else ends]
         )
-        beats = f"{better.name} beats {worse.name} by {points:.2f} points ({details}; {numbers})"
+        counts = [len(setting.runs) for setting in (better, worse)]
+        seeds = f"{' and '.join(map(str, dict.fromkeys(counts)))} seeds"
+        if not self.declared:
+            return f"{better.name} is above {worse.name} by {points:.2f} points ({of_difference}; {seeds})."
+        details = f"{of_difference}, {_p(self.p_difference)}; {seeds}"
+        equivalent = f"{of_equivalence}, {_p(self.p_equivalence)}"
+        beats = f"{better.name} beats {worse.name} by {points:.2f} points ({details})"
         names = f"{self.first.name} and {self.second.name}"
         match self.verdict:
             case "better" | "worse":
@@ -73,12 +86,14 @@ class Pair:
             case "better within margin" | "worse within margin":
                 return f"{beats}, less than the margin of {margin:g} ({equivalent})."
             case "equivalent":
-                text = f"{names} are equivalent: they differ by {points:+.2f} points ({equivalent}; {numbers})"
+                text = f"{names} are equivalent: they differ by {points:.2f} points ({equivalent}; {seeds})"
                 return f"{text}, less than the margin of {margin:g}."
             case "undecided":
-                least = 100 * self.estimate.detectable(self.levels[0])
-                text = f"{names}: undecided, {points:+.2f} points ({details}; {numbers});"
-                return f"{text} a true difference of {least:.1f} points would have been found in 8 of 10 repetitions."
+                text = f"{better.name} and {worse.name}: undecided, {points:.2f} points ({details})"
+                if min(counts) < SEEDS_OF_POWER:
+                    return f"{text}."
+                least = 100 * self.estimate.detectable(self.level)
+                return f"{text}; about 8 of 10 repetitions would have found a true difference of {least:.1f} points."
 
 
 @dataclass(frozen=True)
@@ -175,43 +190,45 @@ class Comparison:
     def _test(self, pairs: Sequence[SettingPair], *, is_declared: bool) -> list[Pair]:
         """Tests the pairs with enough seeds for a difference and for equivalence of their accuracy.
 
-        The declared ones are one family per kind of test, adjusted after Holm (1979).
+        The declared ones are one family: their intervals hold together in 95% of repetitions (Bonferroni). Groups of
+        rows with too few degrees of freedom give no verdict.
         """
-        testable = [(first, second) for first, second in pairs if first.has_seeds and second.has_seeds]
-        estimates = [
-            difference(
-                first.correct,
-                second.correct,
-                self.rows.group_N,
-                deterministic=(first.deterministic, second.deterministic),
-            )
-            for first, second in testable
-        ]
-        p_difference = [estimate.p_difference() for estimate in estimates]
-        p_equivalence = [estimate.p_equivalence(self.margin / 100) for estimate in estimates]
-        levels = [(LEVEL, LEVEL)] * len(estimates)
+        found = []
+        for first, second in pairs:
+            if first.has_seeds and second.has_seeds:
+                deterministic = (first.deterministic, second.deterministic)
+                correct = (first.correct, second.correct)
+                estimate = difference(*correct, self.rows.group_N, deterministic=deterministic)
+                if estimate.df >= FEWEST_DF:
+                    found.append((first, second, estimate))
+        p_difference = [estimate.p_difference() for *_, estimate in found]
+        p_equivalence = [estimate.p_equivalence(self.margin / 100) for *_, estimate in found]
+        level = LEVEL
         if is_declared:
-            (p_difference, first_levels), (p_equivalence, second_levels) = holm(p_difference), holm(p_equivalence)
-            levels = list(zip(first_levels, second_levels, strict=True))
+            p_difference, p_equivalence = adjusted(p_difference), adjusted(p_equivalence)
+            level /= max(1, len(found))
         return [
-            Pair(*pair, is_declared, estimate, p, q, level, verdict(estimate.centre, p, q))
-            for pair, estimate, p, q, level in zip(
-                testable, estimates, p_difference, p_equivalence, levels, strict=True
-            )
+            Pair(first, second, is_declared, estimate, p, q, level, verdict(estimate.centre, p, q))
+            for (first, second, estimate), p, q in zip(found, p_difference, p_equivalence, strict=True)
         ]
 
     @cached_property
     def messages(self) -> list[tuple[str, list[str]]]:
         """The results of the tests in words: each heading with the messages below it."""
         family, others = ([pair for pair in self.tests if pair.declared is known] for known in (True, False))
-        heading = f"{plural(len(family), 'declared pair')}, p-values and intervals adjusted after Holm:"
-        untested = [p for p in (*self.declared, *self.exploratory) if not (p[0].has_seeds and p[1].has_seeds)]
+        heading = f"{plural(len(family), 'declared pair')}, p-values and intervals adjusted for their number:"
+        known = {_keys((pair.first, pair.second)) for pair in self.tests}
+        untested = [pair for pair in (*self.declared, *self.exploratory) if _keys(pair) not in known]
         tested = [
             (f"{self.plan.title}: {heading}" if self.plan else heading, [pair.message(self.margin) for pair in family]),
             ("Exploratory, chosen after looking, not adjusted:", [pair.message(self.margin) for pair in others]),
         ]
         lacking = [
             ("Differences without interval and verdict:", list(map(_accuracies, untested))),
+            (
+                f"The groups of {self.counts} are too few, or too uneven, for an interval and a verdict.",
+                [" and ".join(setting.name for setting in p) for p in untested if p[0].has_seeds and p[1].has_seeds],
+            ),
             (
                 f"Fewer than {SEEDS} seeds give no interval and no verdict. To train the others:",
                 [f"{setting.name}: {_more_seeds(setting)}" for setting in self.settings if not setting.has_seeds],
@@ -230,10 +247,12 @@ class Comparison:
 
     def _notes(self, family: Sequence[Pair], exploratory: Sequence[Pair]) -> list[str]:
         """Returns remarks about the pairs that are tested."""
-        notes = list(self._declared[1])
+        notes = [*self._declared[1], *([self.plan.remark] if self.plan and self.plan.remark else [])]
         settings = [setting for pair in family for setting in (pair.first, pair.second)]
         if len(counts := {len(setting.runs) for setting in settings if not setting.deterministic}) > 1:
             notes.append(f"Numbers of seeds differ within the declared pairs: {', '.join(map(str, sorted(counts)))}.")
+        if (df := min((pair.estimate.df for pair in (*family, *exploratory)), default=FEW_DF)) < FEW_DF:
+            notes.append(f"The {self.counts} have {df:.1f} degrees of freedom: intervals are wide.")
         if self.plan is None:
             return notes
         planned = {setting.key: {run.seed for run in setting.runs} for pair in self.plan.pairs for setting in pair}

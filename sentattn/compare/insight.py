@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from sentattn.compare.runs import EvaluatedRun, Setting
-from sentattn.compare.statistics import LEVEL, UNKNOWN, Estimate, blocks, holm, jackknife, seed_term
+from sentattn.compare.statistics import LEVEL, UNKNOWN, Estimate, adjusted, blocks, jackknife, seed_term
 from sentattn.console import Format, Progress, Table, table_in_format, table_lines, wrap
 from sentattn.errors import Fault, UserError, require_packages
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, rank_correlation, ranks, sample
@@ -228,11 +228,11 @@ def lines(insights: Sequence[Insight], total: int, style: Format) -> list[str]:
 def conclusion(insights: Sequence[Insight]) -> str:
     """Returns for which attentions the prediction depends on the tokens that they rank first.
 
-    The tests of all attentions are one family, adjusted after Holm (1979).
+    The tests of all attentions are one family.
     """
     estimates = {insight.setting.name: insight.estimate(FAITHFULNESS) for insight in insights}
     known = {name: estimate for name, estimate in estimates.items() if not math.isnan(estimate.error)}
-    p_values = dict(zip(known, holm([one.p_difference() for one in known.values()])[0], strict=True))
+    p_values = dict(zip(known, adjusted([one.p_difference() for one in known.values()]), strict=True))
     groups: dict[str, list[str]] = {}
     for name, estimate in estimates.items():
         if not math.isnan(value := estimate.value):

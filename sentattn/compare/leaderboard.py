@@ -24,6 +24,8 @@ COSTS = {"parameters": 0, "train_seconds": 0, "tokens_per_second": 0, "ms_one_te
 setting."""
 IN_TERMINAL = ("accuracy", "log_loss")
 """Metrics that fit 80 columns; the other formats have all."""
+FAR_POINTS, FAR = 1.0, 5.0
+"""A seed whose accuracy is so far from the median of all seeds, and so many times as far as the others, is named."""
 UNEVEN = 10
 """An interval is written with its ends where its middle is farther from the value than half of it over this."""
 
@@ -143,6 +145,12 @@ def notes(settings: Sequence[Setting]) -> list[str]:
         seeds = [str(run.seed) for run, is_constant in zip(setting.runs, constant_S, strict=True) if is_constant]
         if seeds:
             remarks.append(f"{setting.name}: predicts one class for all rows (seed {', '.join(seeds)}).")
+        means_S = setting.correct.mean(axis=1)
+        distances_S = np.abs(means_S - np.median(means_S))
+        *others, farthest = np.sort(distances_S)
+        if others and farthest > max(FAR_POINTS / 100, FAR * others[-1]):
+            far = f"seed {setting.runs[int(distances_S.argmax())].seed} is {100 * farthest:.1f} points from the median"
+            remarks.append(f"{setting.name}: {far} of its seeds, and no interval holds where a seed in many fails.")
     return remarks
 
 
@@ -157,6 +165,6 @@ def verdict_rows(comparison: Comparison) -> list[list[object]]:
         rows.append([first.name, second.name, "declared" if pair.declared else "exploratory"])
         rows[-1] += [len(first.runs), len(second.runs), pair.estimate.value, pair.verdict, comparison.margin / 100]
         of_difference, of_equivalence = pair.intervals
-        rows[-1] += [pair.p_difference, 1 - pair.levels[0], *of_difference]
-        rows[-1] += [pair.p_equivalence, 1 - 2 * pair.levels[1], *of_equivalence]
+        rows[-1] += [pair.p_difference, 1 - pair.level, *of_difference]
+        rows[-1] += [pair.p_equivalence, 1 - 2 * pair.level, *of_equivalence]
     return rows

@@ -22,16 +22,25 @@ SettingPair: TypeAlias = tuple[Setting, Setting]
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan: its file, its content, which is checked, and its pairs of settings with the seeds of the plan."""
+    """A plan: its file, its content, which is checked, and what is known when its runs are there.
+
+    Attributes:
+        pairs: Its pairs of settings, with the seeds of the plan.
+        experiment: The first digits of the SHA-256 of all resolved settings, the data and the version.
+        remark: What other plans have tested on the same rows.
+    """
 
     path: Path
     content: Node
     pairs: Sequence[SettingPair] = ()
+    experiment: str = ""
+    remark: str = ""
 
     @property
     def title(self) -> str:
-        """Its file with its hash."""
-        return f"Plan {self.path.name} (SHA-256 {self.digest})"
+        """Its file with its hashes."""
+        experiment = f"; with settings, data and version {self.experiment}" if self.experiment else ""
+        return f"Plan {self.path.name} (SHA-256 {self.digest}{experiment})"
 
     @property
     def digest(self) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 
 import yaml
 
+from sentattn import __version__
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.pairs import Plan
 from sentattn.compare.runs import Setting, rest
@@ -18,7 +22,9 @@ from sentattn.config.compose import PRETRAINED, TOKENIZER, compose
 from sentattn.config.schema import SEEDS
 from sentattn.config.targets import TARGET
 from sentattn.config.types import Kind, Node, Tree
+from sentattn.console import plural
 from sentattn.errors import Fault, RunError, SettingError, UserError
+from sentattn.run import FORMAT
 
 KEYS: dict[str, Kind] = {
     "split": 'Literal["test", "val"]',
@@ -29,6 +35,8 @@ KEYS: dict[str, Kind] = {
     "pairs": "list[Any]",
 }
 SIDES = ("a", "b")
+TESTS = "tests.jsonl"
+"""The file of the output folder with the tests of all plans, so that the reuse of test rows is seen."""
 RESOLVED_LATER = "auto"  # a value that a training resolves by the machine; a run with any value fits it
 LABEL = "model.name"  # the name of a preset, which changes no result
 EXAMPLE = """\
@@ -90,8 +98,8 @@ def _texts(side: Node) -> dict[str, str]:
     return {str(key): types.as_typed(value) for key, value in side.items()}
 
 
-def apply(plan: Plan, comparisons: Sequence[Comparison]) -> Comparison:
-    """Returns the comparison that a plan is about, with the plan.
+def apply(plan: Plan, comparisons: Sequence[Comparison], output_dir: Path) -> Comparison:
+    """Returns the comparison that a plan is about, with the plan, and notes its tests in the output folder.
 
     A run belongs to a side of a pair where its resolved settings are those that a training with the plan's arguments
     would have, save what changes no result: paths, devices, the name of the preset.
@@ -117,7 +125,31 @@ def apply(plan: Plan, comparisons: Sequence[Comparison]) -> Comparison:
         message = f"plan={plan.path} names runs that do not exist, so nothing is tested. To train them:{text}"
         raise RunError(Fault("plan", "missing", message))
     pairs = list(zip(planned[::2], planned[1::2], strict=True))
-    return replace(comparisons[index], plan=replace(plan, pairs=pairs))
+    data = sorted({str(run.fingerprint) for setting in planned for run in setting.runs})
+    tested = [plan.content, [settings for _, settings in sides], data, FORMAT, __version__]
+    experiment = hashlib.sha256(json.dumps(tested, sort_keys=True).encode()).hexdigest()[:12]
+    entry = {"rows": [*data, comparisons[index].split], "plan": plan.path.name, "pairs": len(pairs)}
+    remark = _note_tests(output_dir / TESTS, entry | {"digest": plan.digest, "experiment": experiment})
+    return replace(comparisons[index], plan=replace(plan, pairs=pairs, experiment=experiment, remark=remark))
+
+
+def _note_tests(file: Path, entry: Node) -> str:
+    """Adds the tests of a plan to a file once; returns how many others were made on the same rows before."""
+    before: dict[str, Node] = {}
+    try:
+        if file.exists():
+            lines = file.read_text(encoding="utf-8").splitlines()
+            before = {known["experiment"]: known for known in map(json.loads, lines) if known["rows"] == entry["rows"]}
+        if before.pop(entry["experiment"], None) is None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("a", encoding="utf-8") as journal:
+                journal.write(json.dumps({"date": f"{datetime.now():%Y-%m-%d}", **entry}) + "\n")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{file} cannot be read and written ({error}): nothing is known of other tests of these rows."
+    if not before:
+        return ""
+    pairs = plural(sum(known["pairs"] for known in before.values()), "pair")
+    return f"These rows were tested before: {pairs} of {plural(len(before), 'other plan')} ({file})."
 
 
 def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], Tree]:

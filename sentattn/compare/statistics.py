@@ -39,6 +39,8 @@ Verdict: TypeAlias = Literal[
 LEVEL = 0.05
 """Of each family of tests."""
 POWER = 0.8
+FEWEST_DF, FEW_DF = 2.0, 10.0
+"""Degrees of freedom of the rows below which there is no verdict, and below which a remark says that groups are few."""
 AGREEMENT = (1.0, 0.0, 0.0, -1.0)
 """A difference of correctness in the four cells: the first alone is correct, both, none, the second alone."""
 TWO_EACH = (1.0,) * 4 + (0.0,) * 4
@@ -98,6 +100,11 @@ class Estimate:
     def error(self) -> float:
         """The standard error."""
         return math.sqrt(sum(term.variance for term in self.terms))
+
+    @property
+    def df(self) -> float:
+        """The degrees of freedom of its first term, that of the rows."""
+        return self.terms[0].df if self.terms else math.inf
 
     def half_width(self, confidence: float = 1 - LEVEL) -> float:
         """Returns half of the two-sided confidence interval."""
@@ -169,8 +176,9 @@ def welch(first: Term, second: Term) -> Term:
 def row_term(values_N: Floats, group_N: Ints | None = None, half_rows: Sequence[float] = ()) -> Term:
     """Returns the error of a mean that comes from its rows.
 
-    With groups the variance is G / (G - 1) times the sum over groups of (sum of deviations)^2, over N^2, with G - 1
-    degrees of freedom (Liang and Zeger 1986, for a mean).
+    With groups of n_g rows it is that of Bell and McCaffrey (2002, CR2) for a mean: the sum over groups of e_g^2 /
+    (1 - n_g / N), over N^2, where e_g is the sum of a group's deviations, with the degrees of freedom of `group_df`.
+    Groups alone count for them, not half rows.
 
     Args:
         values_N: A value for each row.
@@ -180,13 +188,50 @@ def row_term(values_N: Floats, group_N: Ints | None = None, half_rows: Sequence[
     """
     count, mean = len(values_N) + len(half_rows) / 2, _mean(values_N, half_rows)
     deviations_N = values_N - mean
-    if group_N is not None:
-        deviations_N = np.bincount(group_N, weights=deviations_N).astype(np.float64)
-    groups = len(deviations_N) + len(half_rows) / 2
-    if groups < 2:
+    of_half_rows = sum((value - mean) ** 2 for value in half_rows) / 2
+    if group_N is None:
+        squares = float(deviations_N @ deviations_N) + of_half_rows
+        return Term(count / (count - 1) * squares / count**2, count - 1) if count >= 2 else Term(0.0, 1.0)
+    sizes_G = np.bincount(group_N).astype(np.float64)
+    if len(sizes_G) < 2:
         return Term(0.0, 1.0)
-    squares = float(deviations_N @ deviations_N) + sum((value - mean) ** 2 for value in half_rows) / 2
-    return Term(groups / (groups - 1) * squares / count**2, groups - 1)
+    sums_G = np.bincount(group_N, weights=deviations_N)
+    squares = float((np.square(sums_G) / (1 - sizes_G / sizes_G.sum())).sum()) + of_half_rows
+    return Term(squares / count**2, group_df(sizes_G, _correlation(deviations_N, sums_G, sizes_G)))
+
+
+def group_df(sizes_G: Floats, correlation: float) -> float:
+    """Returns the degrees of freedom of the variance of a mean over groups of rows.
+
+    They are those of Satterthwaite for the quadratic form T' B T in the sums T of the groups (Bell and McCaffrey 2002),
+    whose variances are n_g (1 + (n_g - 1) r) for a correlation r within groups (Imbens and Kolesar 2016):
+    tr(B O)^2 / tr(B O B O). Equal groups have G - 1; one that is large has few, however many others there are.
+
+    Args:
+        sizes_G: Rows of each group, two groups or more.
+        correlation: The correlation r of the rows of a group, between 0 and 1.
+    """
+    shares_G = sizes_G / sizes_G.sum()
+    variances_G = sizes_G * (1 + (sizes_G - 1) * correlation)
+    # B = (I - p 1')' D (I - p 1') with D = diag(1 / (1 - p)), so B_gh = D_g [g = h] - q_g - q_h + c.
+    weights_G = 1 / (1 - shares_G)
+    q_G = weights_G * shares_G
+    c = float(q_G @ shares_G)
+    total, once, twice = (float((variances_G * q_G**power).sum()) for power in (0, 1, 2))
+    others = c**2 * total**2 + 2 * twice * total - 4 * c * once * total + 2 * once**2
+    diagonal = np.square(weights_G - 2 * q_G + c) - np.square(c - 2 * q_G)
+    trace = float((variances_G * (weights_G - 2 * q_G + c)).sum())
+    return trace**2 / (others + float((np.square(variances_G) * diagonal).sum()))
+
+
+def _correlation(deviations_N: Floats, sums_G: Floats, sizes_G: Floats) -> float:
+    """Returns the correlation of the rows of a group, by moments: the mean product of two rows over the mean square."""
+    pairs = float((sizes_G * (sizes_G - 1)).sum())
+    squares = float(deviations_N @ deviations_N)
+    if not pairs or not squares:
+        return 0.0
+    products = float(sums_G @ sums_G) - squares
+    return min(1.0, max(0.0, products / pairs / (squares / len(deviations_N))))
 
 
 def _mean(values_N: Floats, half_rows: Sequence[float]) -> float:
@@ -277,22 +322,12 @@ def jackknife(value: float, without_K: Floats) -> Term:
     return Term((blocks - 1) / blocks * float(deviations_K @ deviations_K), blocks - 1)
 
 
-def holm(p_values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Adjusts p-values for their number (Holm 1979), which bounds the familywise error.
+def adjusted(p_values: Sequence[float]) -> list[float]:
+    """Returns p-values times their number (Bonferroni), of which each bounds the error of the whole family.
 
-    Returns:
-        The adjusted p-values, and the level at which each test was made: the smallest of m p-values at 5% / m, the next
-        at 5% / (m - 1), and so on until one is not significant; its level is that of all that are left. An interval at
-        this level leaves out 0 exactly where the adjusted p-value is below 5%.
+    One is below 5% where an interval at 1 - 5% / m does not hold 0; all m of these intervals hold together in 95%.
     """
-    adjusted, levels = [1.0] * len(p_values), [LEVEL] * len(p_values)
-    largest, tests = 0.0, len(p_values)
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        if largest < LEVEL:
-            tests = len(p_values) - rank
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index], levels[index] = largest, LEVEL / tests
-    return adjusted, levels
+    return [min(1.0, len(p_values) * p) for p in p_values]
 
 
 def verdict(value: float, p_difference: float, p_equivalence: float) -> Verdict:

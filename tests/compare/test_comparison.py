@@ -11,6 +11,7 @@ import yaml
 from run_folders import compare, make_run
 
 from sentattn.compare.comparison import Pair, compare_models
+from sentattn.compare.leaderboard import notes
 from sentattn.run import yaml_text
 
 
@@ -203,6 +204,40 @@ def test_other_pairs_are_exploratory(tmp_path: Path, *, explore: bool) -> None:
     found = compare(tmp_path, explore=explore).tests
     assert [pair.declared for pair in found] == [True] + [False] * (2 if explore else 1)
     assert {"structured", "mean"} in [{pair.first.name, pair.second.name} for pair in found[1:]]
+    for pair in found[1:]:
+        text = pair.message(0.5)
+        assert " is above " in text
+        assert "p =" not in text
+        assert "p <" not in text
+
+
+@pytest.mark.parametrize(("seeds", "is_known"), [(3, False), (5, True)])
+def test_the_power_of_an_undecided_pair_is_named_from_five_seeds_on(tmp_path: Path, seeds: int, is_known: bool) -> None:
+    [pair] = train(tmp_path, 0.8, 0.8, seeds=seeds, rows=200)
+    assert pair.verdict == "undecided"
+    assert ("8 of 10 repetitions" in pair.message(0.5)) is is_known
+
+
+@pytest.mark.parametrize(("films", "tested", "is_few"), [(2, 0, False), (4, 1, True), (20, 1, False)])
+def test_few_groups_of_rows_are_named_and_two_give_no_verdict(
+    tmp_path: Path, films: int, tested: int, is_few: bool
+) -> None:
+    for seed in range(3):
+        for model in ("structured", "lstm_mean"):
+            make_run(tmp_path, f"model={model}", seed=seed, rows=800, films=films)
+    found = compare(tmp_path)
+    assert len(found.tests) == tested
+    text = "\n".join(title for title, _ in found.messages)
+    assert ("degrees of freedom" in text) is is_few
+    assert ("too few, or too uneven" in text) is not tested
+
+
+def test_a_seed_far_from_the_others_is_named(tmp_path: Path) -> None:
+    for seed, accuracy in enumerate((0.8, 0.8, 0.8, 0.5)):
+        make_run(tmp_path, "model=structured", seed=seed, accuracy=accuracy, rows=4000)
+        make_run(tmp_path, "model=lstm_mean", seed=seed, rows=4000)
+    [remark] = [text for text in notes(compare(tmp_path).settings) if "median" in text]
+    assert remark.startswith("structured: seed 3 is ")
 
 
 def test_of_more_than_six_settings_no_pair_is_explored_unless_asked_for(tmp_path: Path) -> None:
@@ -218,7 +253,7 @@ def test_pairs_that_cannot_be_tested_are_not_counted(tmp_path: Path) -> None:
     before = compare(tmp_path).tests[0]
     make_run(tmp_path, "model=additive", rows=4000)
     [after] = [one for one in compare(tmp_path).tests if one.declared]
-    assert (after.p_difference, after.levels) == (before.p_difference, (0.05, 0.05))
+    assert (after.p_difference, after.level) == (before.p_difference, 0.05)
     assert compare(tmp_path).messages[0][0].startswith("1 declared pair,")
 
 
@@ -235,7 +270,7 @@ def test_printed_intervals_are_those_of_the_verdicts(tmp_path: Path) -> None:
             make_run(tmp_path, f"model={model}", seed=seed, accuracy=accuracy, rows=4000)
     found = [pair for pair in compare(tmp_path, margin=5).tests if pair.declared]
     assert len(found) == 3
-    assert {pair.levels[0] for pair in found} > {0.05 / 3}
+    assert {pair.level for pair in found} == {0.05 / 3}
     for pair in found:
         of_difference, (low, high) = pair.intervals
         assert (pair.p_difference < 0.05) == (of_difference[0] > 0 or of_difference[1] < 0)
@@ -246,8 +281,9 @@ def test_declared_pairs_are_one_family(tmp_path: Path) -> None:
     for model in ("structured", "additive", "lstm_mean"):
         for seed in range(3):
             make_run(tmp_path, f"model={model}", seed=seed, accuracy=0.82 if model != "lstm_mean" else 0.8)
-    for pair in compare(tmp_path).tests:
-        assert pair.p_difference >= pair.estimate.p_difference()
+    found = [pair for pair in compare(tmp_path).tests if pair.declared]
+    for pair in found:
+        assert pair.p_difference == pytest.approx(min(1, len(found) * pair.estimate.p_difference()))
 
 
 def test_a_lucky_setting_with_too_few_seeds_does_not_keep_others_from_being_compared(tmp_path: Path) -> None:

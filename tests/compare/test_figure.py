@@ -77,7 +77,7 @@ def test_a_pair_has_its_printed_interval_and_the_marker_of_its_verdict(figure: F
 
 def test_an_equivalent_pair_has_the_interval_of_that_test(comparison: Comparison) -> None:
     [pair] = [pair for pair in comparison.tests if pair.declared]
-    equal = replace(pair, verdict="equivalent", levels=(0.05, 0.01))
+    equal = replace(pair, verdict="equivalent", level=0.01)
     changed = replace(comparison)
     changed.__dict__["tests"] = [equal]
     panel, *_ = axes_of(draw(changed))

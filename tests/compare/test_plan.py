@@ -82,7 +82,7 @@ def test_a_setting_that_cannot_be_is_named_with_its_place(tmp_path: Path) -> Non
     found, _ = read_comparisons([train(tmp_path)], split="test")
     plan = read_plan(written(tmp_path, pairs=[{"a": {"model.freeze": True}, "b": {}}]))
     with pytest.raises(SettingError) as caught:
-        apply(plan, found)
+        apply(plan, found, tmp_path / "tests")
     [fault] = caught.value.faults
     assert (fault.key, fault.kind) == ("model.freeze", "unknown")
     assert "pairs[0].a" in fault.message
@@ -94,7 +94,7 @@ def test_its_pairs_are_the_family_with_its_seeds_and_the_rest_is_said(tmp_path: 
     for seed in range(3):
         make_run(outputs, "model=mean", seed=seed, rows=400)
     found, _ = read_comparisons([outputs], split="test")
-    comparison = apply(read_plan(written(tmp_path)), found)
+    comparison = apply(read_plan(written(tmp_path)), found, tmp_path / "tests")
     tested = comparison.tests
     family = [pair for pair in tested if pair.declared]
     names = [frozenset((pair.first.name, pair.second.name)) for pair in tested]
@@ -113,7 +113,7 @@ def test_its_pairs_are_the_family_with_its_seeds_and_the_rest_is_said(tmp_path: 
 
 def test_nothing_is_said_of_additions_where_there_are_none(tmp_path: Path) -> None:
     found, _ = read_comparisons([train(tmp_path)], split="test")
-    only = apply(read_plan(written(tmp_path)), found)
+    only = apply(read_plan(written(tmp_path)), found, tmp_path / "tests")
     assert not any("seeds 0" in title for title, _ in only.messages)
 
 
@@ -121,7 +121,7 @@ def test_settings_outside_a_plan_are_listed_once(tmp_path: Path) -> None:
     outputs = train(tmp_path)
     for model in ("mean", "cnn", "lstm", "additive"):
         make_run(outputs, f"model={model}", rows=400)
-    comparison = apply(read_plan(written(tmp_path)), read_comparisons([outputs], split="test")[0])
+    comparison = apply(read_plan(written(tmp_path)), read_comparisons([outputs], split="test")[0], tmp_path / "tests")
     [outside] = [title for title, _ in comparison.messages if "additive" in title]
     assert all(name in outside for name in ("mean", "cnn", "lstm"))
     assert "structured" not in outside
@@ -130,7 +130,7 @@ def test_settings_outside_a_plan_are_listed_once(tmp_path: Path) -> None:
 def test_missing_runs_are_one_message_with_the_commands_that_train_them(tmp_path: Path) -> None:
     found, _ = read_comparisons([train(tmp_path, seeds=2)], split="test")
     with pytest.raises(RunError) as caught:
-        apply(read_plan(written(tmp_path, seeds=[0, 2, 3])), found)
+        apply(read_plan(written(tmp_path, seeds=[0, 2, 3])), found, tmp_path / "tests")
     [fault] = caught.value.faults
     assert (fault.key, fault.kind) == ("plan", "missing")
     commands = [line.strip() for line in fault.message.splitlines() if "sentattn.train" in line]
@@ -146,9 +146,46 @@ def test_a_hash_is_that_of_the_content(tmp_path: Path) -> None:
     assert read_plan(written(tmp_path, margin=0.4)).digest != digest
 
 
+def test_the_settings_and_the_data_have_a_hash_too(tmp_path: Path) -> None:
+    outputs = train(tmp_path)
+    plan, found = read_plan(written(tmp_path)), read_comparisons([outputs], split="test")[0]
+    first, again = (apply(plan, found, tmp_path / "tests").plan for _ in range(2))
+    assert first is not None
+    assert again is not None
+    assert first.experiment == again.experiment
+    assert first.experiment in first.title
+    for result in outputs.glob("*/*/*/result.json"):
+        result.write_text(result.read_text().replace('"format"', '"data_fingerprint": "other", "format"', 1))
+    other = apply(plan, read_comparisons([outputs], split="test")[0], tmp_path / "tests").plan
+    assert other is not None
+    assert other.experiment != first.experiment
+
+
+def test_tests_of_the_same_rows_by_other_plans_are_counted(tmp_path: Path) -> None:
+    found, folder = read_comparisons([train(tmp_path)], split="test")[0], tmp_path / "tests"
+    for _ in range(2):  # the same plan is no other one
+        assert not any(
+            "tested before" in title for title, _ in apply(read_plan(written(tmp_path)), found, folder).messages
+        )
+    second = apply(read_plan(written(tmp_path, margin=0.4)), found, folder)
+    assert any("2 pairs of 1 other plan" in title for title, _ in second.messages)
+    assert len((folder / "tests.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("content", ["{torn", "[]", '{"rows": 1}', None])
+def test_a_file_of_tests_that_cannot_be_used_is_a_remark(tmp_path: Path, content: str | None) -> None:
+    found, folder = read_comparisons([train(tmp_path)], split="test")[0], tmp_path / "tests"
+    folder.mkdir()
+    file = folder / "tests.jsonl"
+    file.mkdir() if content is None else file.write_text(content + "\n")
+    comparison = apply(read_plan(written(tmp_path)), found, folder)
+    assert len([pair for pair in comparison.tests if pair.declared]) == 2
+    assert any(str(file) in title for title, _ in comparison.messages)
+
+
 def test_the_command_stores_the_plan_in_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outputs, file, report = train(tmp_path), written(tmp_path), tmp_path / "report.html"
-    assert main([str(outputs), f"plan={file}", f"report={report}"]) == 0
+    assert main([str(outputs), f"plan={file}", f"report={report}", f"output_dir={tmp_path}"]) == 0
     digest = read_plan(file).digest
     assert digest in " ".join(capsys.readouterr().out.split())
     page = report.read_text()
@@ -168,7 +205,7 @@ def pretrained(folder: Path, name: str) -> list[Path]:
 
 def planned(file: Path, folder: Path) -> list[str]:
     """Returns the tokenizers of both sides of the pair of a plan."""
-    [pair] = apply(read_plan(file), read_comparisons([folder], split="test")[0]).declared
+    [pair] = apply(read_plan(file), read_comparisons([folder], split="test")[0], folder / "tests").declared
     return [setting.settings["data"]["tokenizer"] for setting in pair]
 
 

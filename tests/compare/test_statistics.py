@@ -18,10 +18,11 @@ from sentattn.compare.statistics import (
     Estimate,
     Term,
     accuracy,
+    adjusted,
     blocks,
     difference,
     estimates,
-    holm,
+    group_df,
     jackknife,
     mcnemar,
     row_term,
@@ -125,7 +126,7 @@ def test_runs_of_equal_accuracy_that_err_on_other_rows_are_no_certainty() -> Non
 
 
 def test_three_seeds_against_a_deterministic_setting_find_no_difference_too_often() -> None:
-    """In the worst case, where seeds and rows matter: at 5% as at the first step of Holm for nine pairs."""
+    """In the worst case, where seeds and rows matter: at 5% as at the level of nine pairs."""
     random, repetitions, rows = np.random.default_rng(0), 4000, 100
     p = []
     for _ in range(repetitions):
@@ -140,7 +141,52 @@ def test_groups_by_hand() -> None:
     values, groups = np.array([1.0, 1, 0, 0, 1, 0]), np.array([0, 0, 1, 1, 2, 2])
     term = row_term(values, groups)  # sums of deviations from 1/2 are 1, -1, 0
     assert term.variance == pytest.approx(3 / 2 * 2 / 36)
-    assert term.df == 2
+    assert term.df == pytest.approx(2)
+
+
+def test_uneven_groups_by_matrices() -> None:
+    """The variance and its degrees of freedom as Bell and McCaffrey (2002) have them for a regression on a constant."""
+    sizes = np.array([1, 3, 4, 12])
+    groups, values = np.repeat(np.arange(4), sizes), RANDOM.random(20)
+    deviations, x = values - values.mean(), np.ones((20, 1))
+    middle, forms = 0.0, []
+    for group in range(4):
+        rows = groups == group
+        hat = np.eye(20) - x @ x.T / 20
+        spectrum, vectors = np.linalg.eigh(hat[np.ix_(rows, rows)])
+        adjustment = vectors @ np.diag(spectrum**-0.5) @ vectors.T
+        middle += float(np.ones(rows.sum()) @ adjustment @ deviations[rows]) ** 2
+        forms.append(hat[:, rows] @ adjustment @ np.ones(rows.sum()) / 20)
+    term = row_term(values, groups)
+    assert term.variance == pytest.approx(middle / 20**2, rel=1e-9)
+    same, squares = groups[:, None] == groups, np.outer(deviations, deviations)
+    pairs = same & ~np.eye(20, dtype=bool)
+    correlation = max(0.0, squares[pairs].mean() / np.square(deviations).mean())
+    covariance = np.where(pairs, correlation, 0.0) + np.eye(20)
+    products = np.array(forms) @ covariance @ np.array(forms).T
+    assert term.df == pytest.approx(np.trace(products) ** 2 / (products**2).sum(), rel=1e-9)
+
+
+@given(st.integers(2, 40), st.integers(1, 30), st.floats(0, 1))
+def test_equal_groups_have_one_degree_of_freedom_less(groups: int, size: int, correlation: float) -> None:
+    assert group_df(np.full(groups, float(size)), correlation) == pytest.approx(groups - 1)
+
+
+@given(st.lists(st.integers(1, 500), min_size=2, max_size=30), st.floats(0, 1))
+def test_uneven_groups_have_between_one_and_that(sizes: list[int], correlation: float) -> None:
+    assert 1 - 1e-4 <= group_df(np.array(sizes, float), correlation) <= len(sizes) - 1 + 1e-4
+
+
+@pytest.mark.parametrize("sizes", [[150] * 4, [30] * 20, [180] + [42] * 10, [180, *[6] * 70]])
+def test_groups_give_no_false_alarms_too_often(sizes: list[int]) -> None:
+    """Settings of equal accuracy that differ by group, as over films; one group may have 30% of the rows."""
+    random, repetitions = np.random.default_rng(0), 1000
+    groups, found = np.repeat(np.arange(len(sizes)), sizes), 0
+    for _ in range(repetitions):
+        shares = 0.8 + random.normal(0, 0.03, (2, 1, len(sizes)))[..., groups]
+        first, second = (random.random((3, len(groups))) < np.clip(share, 0, 1) for share in shares)
+        found += difference(first.astype(float), second.astype(float), groups).p_difference() < 0.05
+    assert found / repetitions < 0.055 + 2 * math.sqrt(0.05 / repetitions)
 
 
 def test_groups_of_one_row_are_no_groups() -> None:
@@ -194,20 +240,18 @@ def test_jackknife_of_a_mean_is_its_error() -> None:
     assert jackknife(values.mean(), without).variance == pytest.approx(row_term(values).variance, rel=1e-9)
 
 
-def test_holm_by_hand() -> None:
-    adjusted, levels = holm([0.01, 0.04, 0.03, 0.005])
-    assert adjusted == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert levels == pytest.approx([0.05 / 3, 0.05 / 2, 0.05 / 2, 0.05 / 4])  # it ends at 0.03 > 0.05 / 2
-    assert holm([]) == ([], [])
+def test_p_values_of_a_family_are_multiplied_by_their_number() -> None:
+    assert adjusted([0.01, 0.04, 0.3]) == pytest.approx([0.03, 0.12, 0.9])
+    assert adjusted([0.5, 0.6]) == [1.0, 1.0]
+    assert adjusted([]) == []
 
 
-@given(st.lists(st.floats(0, 1), max_size=8))
-def test_holm_lowers_no_p_value_and_keeps_their_order(p_values: list[float]) -> None:
-    adjusted, levels = holm(p_values)
-    assert all(p <= a <= 1 for p, a in zip(p_values, adjusted, strict=True))
-    assert all((p < level) == (a < 0.05) for p, a, level in zip(p_values, adjusted, levels, strict=True))
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    assert [adjusted[i] for i in order] == sorted(adjusted)
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0.01, 1)), min_size=1, max_size=8))
+def test_an_interval_of_the_family_without_0_is_its_verdict(values: list[tuple[float, float]]) -> None:
+    found = [Estimate(value, [Term(variance, 7)]) for value, variance in values]
+    for estimate, p in zip(found, adjusted([estimate.p_difference() for estimate in found]), strict=True):
+        low, high = estimate.interval(1 - 0.05 / len(found))
+        assert (p < 0.05) == (low > 0 or high < 0) or abs(p - 0.05) < 1e-6
 
 
 @given(st.integers(2, 5), st.integers(2, 5), st.integers(0, 1000))
