@@ -140,7 +140,7 @@ def rates(design: Design, repetitions: int) -> list[float]:
 
 def family(design: Design, count: int, repetitions: int) -> tuple[float, float, float]:
     """Returns the joint coverage of a family with differences of 0 to 6 points, the least of a pair, and alarms."""
-    random, shifts = np.random.default_rng(0), np.linspace(0, 0.06, count)
+    random, shifts = np.random.default_rng(0), [0.06 * number / (count - 1) for number in range(count)]
     holds, alarms = np.empty((repetitions, count), dtype=bool), np.empty(repetitions, dtype=bool)
     for r in range(repetitions):
         ends = [estimate.interval(1 - LEVEL / count) for estimate in design.estimates(random, shifts)]

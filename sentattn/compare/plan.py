@@ -8,12 +8,12 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 
 import yaml
 
-from sentattn import __version__
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.pairs import Plan
 from sentattn.compare.runs import Setting, rest
@@ -126,7 +126,7 @@ def apply(plan: Plan, comparisons: Sequence[Comparison], output_dir: Path) -> Co
         raise RunError(Fault("plan", "missing", message))
     pairs = list(zip(planned[::2], planned[1::2], strict=True))
     data = sorted({str(run.fingerprint) for setting in planned for run in setting.runs})
-    tested = [plan.content, [settings for _, settings in sides], data, FORMAT, __version__]
+    tested = [plan.content, [settings for _, settings in sides], data, FORMAT, version("sentattn")]
     experiment = hashlib.sha256(json.dumps(tested, sort_keys=True).encode()).hexdigest()[:12]
     entry = {"rows": [*data, comparisons[index].split], "plan": plan.path.name, "pairs": len(pairs)}
     remark = _note_tests(output_dir / TESTS, entry | {"digest": plan.digest, "experiment": experiment})

@@ -195,7 +195,7 @@ def row_term(values_N: Floats, group_N: Ints | None = None, half_rows: Sequence[
     sizes_G = np.bincount(group_N).astype(np.float64)
     if len(sizes_G) < 2:
         return Term(0.0, 1.0)
-    sums_G = np.bincount(group_N, weights=deviations_N)
+    sums_G = np.bincount(group_N, weights=deviations_N).astype(np.float64)
     squares = float((np.square(sums_G) / (1 - sizes_G / sizes_G.sum())).sum()) + of_half_rows
     return Term(squares / count**2, group_df(sizes_G, _correlation(deviations_N, sums_G, sizes_G)))
 
