@@ -193,9 +193,10 @@ def row_term(values_N: Floats, group_N: Ints | None = None, half_rows: Sequence[
         squares = float(deviations_N @ deviations_N) + of_half_rows
         return Term(count / (count - 1) * squares / count**2, count - 1) if count >= 2 else Term(0.0, 1.0)
     sizes_G = np.bincount(group_N).astype(np.float64)
+    sums_G = np.bincount(group_N, weights=deviations_N).astype(np.float64)
+    sizes_G, sums_G = sizes_G[sizes_G > 0], sums_G[sizes_G > 0]  # of the slice of rows, where it is one
     if len(sizes_G) < 2:
         return Term(0.0, 1.0)
-    sums_G = np.bincount(group_N, weights=deviations_N).astype(np.float64)
     squares = float((np.square(sums_G) / (1 - sizes_G / sizes_G.sum())).sum()) + of_half_rows
     return Term(squares / count**2, group_df(sizes_G, _correlation(deviations_N, sums_G, sizes_G)))
 

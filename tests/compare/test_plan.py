@@ -172,7 +172,7 @@ def test_tests_of_the_same_rows_by_other_plans_are_counted(tmp_path: Path) -> No
     assert len((folder / "tests.jsonl").read_text().splitlines()) == 2
 
 
-@pytest.mark.parametrize("content", ["{torn", "[]", '{"rows": 1}', None])
+@pytest.mark.parametrize("content", ["{torn", "[]", '{"rows": ["None", "test"]}', None])
 def test_a_file_of_tests_that_cannot_be_used_is_a_remark(tmp_path: Path, content: str | None) -> None:
     found, folder = read_comparisons([train(tmp_path)], split="test")[0], tmp_path / "tests"
     folder.mkdir()

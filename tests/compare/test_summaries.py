@@ -200,9 +200,9 @@ def test_groups_without_a_row_in_the_slice_do_not_count() -> None:
     correct = np.array([[1, 1, 0, 0, 1, 0, 1, 1, 1, 1]])
     groups = np.array([0, 0, 3, 3, 7, 7, 9, 9, 9, 9])
     value = accuracy_on(setting(correct, groups=groups), np.arange(6))
-    # Sums of deviations from 1/2 are 1, -1, 0, and the squares of those of four rows more 1/4 each.
-    half = stats.t.ppf(0.975, 6) * (7 / 6 * 3 / 100) ** 0.5
-    assert value.interval() == pytest.approx((max(0, 0.5 - half), min(1, 0.5 + half)))
+    # Sums of deviations from 1/2 are 1, -1, 0, each group has a third of the rows, and four half rows 1/4 each.
+    half = stats.t.ppf(0.975, 2) * ((2 / (1 - 1 / 3) + 1 / 2) / 8**2) ** 0.5
+    assert value.half_width() == pytest.approx(half)
 
 
 def test_where_all_rows_are_right_the_interval_is_about_wilsons() -> None:
