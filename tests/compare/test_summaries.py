@@ -200,7 +200,7 @@ def test_groups_without_a_row_in_the_slice_do_not_count() -> None:
     correct = np.array([[1, 1, 0, 0, 1, 0, 1, 1, 1, 1]])
     groups = np.array([0, 0, 3, 3, 7, 7, 9, 9, 9, 9])
     value = accuracy_on(setting(correct, groups=groups), np.arange(6))
-    # Sums of deviations from 1/2 are 1, -1, 0, each group has a third of the rows, and those of four rows more 1/4 each.
+    # Sums of deviations from 1/2 are 1, -1, 0, each group has a third of the rows; those of four rows more 1/4 each.
     half = stats.t.ppf(0.975, 2) * ((2 / (1 - 1 / 3) + 1) / 10**2) ** 0.5
     assert value.half_width() == pytest.approx(half)
 
