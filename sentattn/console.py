@@ -1,4 +1,4 @@
-"""What commands print: progress on standard error, and tables as text, CSV, Markdown and LaTeX."""
+"""What commands print: progress on standard error, and tables as text, CSV and Markdown."""
 
 from __future__ import annotations
 
@@ -21,15 +21,9 @@ SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_NOTES = 0.5
 WIDTH = 80
 """Columns of a terminal that every table fits."""
-LATEX_SPECIAL = str.maketrans(
-    {character: f"\\{character}" for character in "&%$#_{}"}
-    | {character: f"${character}$" for character in "|<>"}
-    | {"±": r"$\pm$", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"[": "{[}", "*": "{*}"}  # after the end of a row these would be its options
-)
 MARKDOWN_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\|*"})
 """A bar would end a cell, and stars would make text between them italic."""
-Format: TypeAlias = Literal["table", "markdown", "csv", "latex"]
+Format: TypeAlias = Literal["table", "markdown", "csv"]
 
 
 class Table(NamedTuple):
@@ -74,20 +68,11 @@ def csv_lines(rows: Iterable[Sequence[object]]) -> list[str]:
     return file.getvalue().splitlines()
 
 
-def table_in_format(cells: Sequence[Sequence[str]], style: Literal["markdown", "latex"]) -> list[str]:
-    """Returns rows of cells, the first of them the header, as Markdown or LaTeX."""
-    if style == "markdown":
-        header, *rows = ([cell.translate(MARKDOWN_SPECIAL) for cell in row] for row in cells)
-        rule = ["---", *["---:"] * (len(header) - 1)]
-        return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
-    top, *body = [" & ".join(map(_in_latex, row)) + r" \\" for row in cells]
-    start, end = rf"\begin{{tabular}}{{l{'r' * (len(cells[0]) - 1)}}}", r"\end{tabular}"
-    return [start, r"\toprule", top.replace(r"\_", " "), r"\midrule", *body, r"\bottomrule", end]
-
-
-def _in_latex(text: str) -> str:
-    """Returns plain text on one line of LaTeX."""
-    return " ".join(text.split()).translate(LATEX_SPECIAL)
+def markdown_lines(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Returns rows of cells, the first of them the header, as Markdown."""
+    header, *rows = ([cell.translate(MARKDOWN_SPECIAL) for cell in row] for row in cells)
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
 
 
 def format_count(number: float) -> str:

@@ -1,16 +1,10 @@
-"""Progress: a line every few seconds in a log, a bar on a terminal; a note is made only when it is shown.
-
-Tables in LaTeX: every text is text.
-"""
+"""Progress: a line every few seconds in a log, a bar on a terminal; a note is made only when it is shown."""
 
 from __future__ import annotations
 
 import io
-import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from sentattn import console
@@ -67,47 +61,7 @@ def test_progress_may_be_switched_off(clock: Clock, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == ""
 
 
-COMMANDS = {
-    r"\textbackslash{}": "\\",
-    r"\textasciitilde{}": "~",
-    r"\textasciicircum{}": "^",
-    r"$\pm$": "±",
-    "$|$": "|",
-    "$<$": "<",
-    "$>$": ">",
-    "{[}": "[",
-    "{*}": "*",
-} | {f"\\{character}": character for character in "&%$#_{}"}
-TOKEN = re.compile("|".join(map(re.escape, COMMANDS)) + "|.")
-
-
-def read_latex(text: str) -> str:
-    """Returns the text that LaTeX sets; fails where it would read a special character as a command."""
-    tokens = TOKEN.findall(text)
-    assert not {*tokens} & {*"\\&%$#_{}~^"}, text
-    return "".join(COMMANDS.get(token, token) for token in tokens)
-
-
-SPECIAL = st.text(
-    st.sampled_from("\\&%$#_{}~^|<>[]*± ab") | st.characters(categories=["L", "N", "P", "S"]), max_size=12
-)
-
-
-@given(st.lists(st.tuples(SPECIAL, SPECIAL), min_size=2, max_size=4))
-def test_a_latex_table_has_every_text_as_it_is(cells: list[tuple[str, str]]) -> None:
-    lines = console.table_in_format(cells, "latex")
-    assert lines[:2] == [r"\begin{tabular}{lr}", r"\toprule"]
-    assert (lines[3], lines[-2:]) == (r"\midrule", [r"\bottomrule", r"\end{tabular}"])
-    for row, line in zip(cells[1:], lines[4:-2], strict=True):
-        found = [read_latex(cell) for cell in line.removesuffix(r" \\").split(" & ")]
-        assert found == [one_line(cell) for cell in row]
-
-
 def test_a_markdown_table_has_bars_and_stars_as_they_are() -> None:
-    heading, _, row = console.table_in_format([["a|b", "g*x"], ["*1*", "\\|"]], "markdown")
+    heading, _, row = console.markdown_lines([["a|b", "g*x"], ["*1*", "\\|"]])
     assert heading == r"| a\|b | g\*x |"
     assert row == r"| \*1\* | \\\| |"
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -26,7 +26,7 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
   trust       trust=true reads texts with models of your own classes, for insight= and report=: it can run any code that
               a run names
   output_dir  folder for the runs of references; default outputs
-  format      table (default), markdown, csv or latex
+  format      table (default), markdown or csv
   columns     columns of the leaderboard, such as accuracy,f1_macro,train_seconds; default all, in a terminal a few
   output      file for the leaderboard; with format=csv the tests are written next to it, as NAME-tests.csv, and
               those of insight= as NAME-insight.csv
@@ -44,7 +44,7 @@ Examples:
   python -m sentattn.compare outputs
   python -m sentattn.compare outputs/imdb where=data.max_length=600 pairs=all
   python -m sentattn.compare outputs/imdb format=markdown output=leaderboard.md report=report.html
-  python -m sentattn.compare outputs/imdb format=latex columns=accuracy,train_seconds
+  python -m sentattn.compare outputs/imdb format=markdown columns=accuracy,train_seconds
   python -m sentattn.compare outputs/imdb figure=figure.pdf
   python -m sentattn.compare outputs/imdb plan=plan.yaml
   python -m sentattn.compare outputs/imdb to=wandb
@@ -86,7 +86,7 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "insight": ('bool | Count | Literal["all"]', False),
     "trust": ("bool", False),
     "output_dir": ("str", "outputs"),
-    "format": ('Literal["table", "markdown", "csv", "latex"]', "table"),
+    "format": ('Literal["table", "markdown", "csv"]', "table"),
     "columns": ("str", ""),
     "output": ("str", None),
     "report": ("str", None),

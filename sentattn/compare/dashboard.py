@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.leaderboard import board_lines, notes
-from sentattn.console import table_in_format
+from sentattn.console import markdown_lines
 from sentattn.errors import Fault, RunError
 from sentattn.loggers.wandb.upload import LocalRun, find_runs, server, upload, wandb_settings
 from sentattn.run import RESULT, TRIALS, Run, summarize, write_atomically, writing
@@ -121,7 +121,7 @@ def study_pages(study: Path, *, entity: str, project: str) -> tuple[Workspace, R
         sections={"Sweep": charts, "Learning curves": _curves()},
         blocks=[
             wr.P(f"{len(best)} of {len(complete)} complete trials{order}."),
-            wr.MarkdownBlock(text="\n".join(table_in_format(cells, "markdown"))),
+            wr.MarkdownBlock(text="\n".join(markdown_lines(cells))),
         ],
         charts=charts,
     )

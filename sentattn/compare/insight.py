@@ -15,7 +15,7 @@ import torch
 
 from sentattn.compare.runs import EvaluatedRun, Setting
 from sentattn.compare.statistics import LEVEL, UNKNOWN, Estimate, adjusted, blocks, jackknife, seed_term
-from sentattn.console import Format, Progress, Table, table_in_format, table_lines, wrap
+from sentattn.console import Format, Progress, Table, markdown_lines, table_lines, wrap
 from sentattn.errors import Fault, UserError, require_packages
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, rank_correlation, ranks, sample
 from sentattn.metrics import Floats, Ints
@@ -212,10 +212,7 @@ def lines(insights: Sequence[Insight], total: int, style: Format) -> list[str]:
     drawn = f"{count:,} of {total:,} rows" if count < total else f"all {total:,} rows"
     title = f"Does the attention mean anything? Means over {drawn} and over seeds."
     if style == "markdown":
-        return ["", title, "", conclusion(insights), "", *table_in_format([heading, *rows], style), "", about]
-    if style == "latex":
-        texts = (line for text in (title, conclusion(insights), about) for line in wrap(text, "% ", "% "))
-        return ["", *texts, *table_in_format([heading, *rows], style)]
+        return ["", title, "", conclusion(insights), "", *markdown_lines([heading, *rows]), "", about]
     shown = ["", *wrap(title), *wrap(conclusion(insights))]
     for columns in (slice(1, 1 + FIRST_COLUMNS), slice(1 + FIRST_COLUMNS, None)):
         broken = [

@@ -9,7 +9,7 @@ import numpy as np
 
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.runs import Setting
-from sentattn.console import Format, csv_lines, format_count, table_in_format, table_lines, wrap
+from sentattn.console import Format, csv_lines, format_count, markdown_lines, table_lines, wrap
 from sentattn.errors import Fault, SettingError
 from sentattn.metrics import MAJORITY
 
@@ -74,8 +74,8 @@ def board_lines(comparison: Comparison, style: Format = "table", columns: Sequen
         names = _choose(list(rows[0]), columns)
         cells_of = [[_or_empty(row.get(name, np.nan)) for name in names] for row in rows]
         return csv_lines([names, *cells_of])
-    if style != "table":
-        return table_in_format(cells(comparison, columns), style)
+    if style == "markdown":
+        return markdown_lines(cells(comparison, columns))
     remarks = [line for note in notes(comparison.leaderboard) for line in wrap(note, "", "  ")]
     lines = _terminal_lines(comparison)
     if columns:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -78,15 +77,6 @@ def test_csv_is_a_frame_in_a_file_of_its_own(runs: Path, tmp_path: Path) -> None
     assert found["structured", "tokens"]["seeds"] == "2"
     assert float(found["structured", "tokens"]["value"]) > 1
     assert ("lstm_mean", "hop_overlap") not in found
-
-
-def test_latex_has_the_conclusion_above_the_table(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(runs), "insight=20", "format=latex"]) == 0
-    board, table = capsys.readouterr().out.split(r"\begin{tabular}")[1:]
-    comments = [line for line in board.splitlines() if line.startswith("%")]
-    assert "structured" in " ".join(comments)
-    rows = [line for line in table.split(r"\end{tabular}")[0].splitlines() if "&" in line]
-    assert not re.search(r"(?<![\\$])[~|#_%]", " ".join(rows))
 
 
 def test_a_page_has_the_conclusion_and_the_table(runs: Path, tmp_path: Path) -> None:

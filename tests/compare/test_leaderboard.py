@@ -34,7 +34,7 @@ def comparison(tmp_path: Path) -> Comparison:
     return found
 
 
-@pytest.mark.parametrize("style", ["table", "markdown", "csv", "latex"])
+@pytest.mark.parametrize("style", ["table", "markdown", "csv"])
 def test_the_last_row_is_the_share_of_the_largest_class(comparison: Comparison, style: str) -> None:
     board = board_lines(comparison, style)  # type: ignore[arg-type]
     [row] = [line for line in board if MAJORITY in line]
