@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from sentattn.compare.comparison import read_comparisons
-from sentattn.compare.report.summaries import NEGATION, errors, surest
+from sentattn.compare.report.summaries import errors, surest
 from sentattn.compare.runs import names, read_runs
 from sentattn.config.types import Node
 from sentattn.data.corpus import Split
@@ -129,7 +127,7 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
 
 
 class Filter(BaseModel):
-    """Which rows are listed: of a class, with stars, with or without a negation, of a length in tokens; and from where.
+    """Which rows are listed: of a class or all, and from where.
 
     The order `errors` lists wrong predictions of a model, by its number among those with predictions, `disagreement`
     different predictions of two models, each the surest first; `rows` all rows.
@@ -138,10 +136,6 @@ class Filter(BaseModel):
     order: Literal["errors", "disagreement", "rows"] = "errors"
     model: int = 0
     label: str | None = None
-    stars: int | None = None
-    negation: bool | None = None
-    shortest: int = 0
-    longest: int | None = None
     start: Annotated[int, Field(ge=0)] = 0
 
 
@@ -154,37 +148,19 @@ class Rows:
     texts: Split
     labels_N: Ints
     lengths_N: Ints
-    read_stars: Callable[[], Ints | None]
     models: Sequence[int]
     probabilities_ANC: Floats
 
-    @cached_property
-    def stars_N(self) -> Ints | None:  # noqa: N802
-        """Stars, where the data has them; to read them takes seconds."""
-        return self.read_stars()
-
-    @cached_property
-    def negated_N(self) -> NDArray[np.bool_]:  # noqa: N802
-        """Whether a text has one of the words of negation."""
-        return np.array([NEGATION.search(self.texts.texts(row)) is not None for row in range(len(self.labels_N))])
-
     def chosen(self, wanted: Filter) -> Ints:
         """Returns the numbers of the rows of a filter, in its order."""
-        keep_N = self.lengths_N >= wanted.shortest
-        if wanted.longest is not None:
-            keep_N &= self.lengths_N <= wanted.longest
-        if wanted.label is not None:
-            keep_N &= self.labels_N == (self.names.index(wanted.label) if wanted.label in self.names else -1)
-        if wanted.stars is not None:
-            keep_N &= False if self.stars_N is None else self.stars_N == wanted.stars
         score_N = np.ones(len(self.labels_N))
         if wanted.order == "errors":
             score_N = errors(self.probabilities_ANC[wanted.model], self.labels_N)
         elif wanted.order == "disagreement":
             score_N = -np.sort(-surest(self.probabilities_ANC)[0], axis=0)[1]
-        keep_N &= score_N > 0
-        if wanted.negation is not None:
-            keep_N &= self.negated_N == wanted.negation
+        keep_N = score_N > 0
+        if wanted.label is not None:
+            keep_N &= self.labels_N == (self.names.index(wanted.label) if wanted.label in self.names else -1)
         order_N = np.argsort(-score_N, kind="stable")
         return order_N[keep_N[order_N]]
 
@@ -196,7 +172,6 @@ class Rows:
             "start": visible(text if len(text) <= START else f"{text[:START]}\u2026"),
             "label": self.names[self.labels_N[row]],
             "tokens": int(self.lengths_N[row]),
-            "stars": None if self.stars_N is None else int(self.stars_N[row]),
             "predicted": [
                 {"model": model, "label": self.names[c], "probability": float(self.probabilities_ANC[a, row, c])}
                 for a, (model, c) in enumerate(zip(self.models, best_A, strict=True))
@@ -213,7 +188,7 @@ def read_rows(models: Sequence[Model], split: str) -> tuple[Rows | None, list[Fa
     try:
         comparisons, faults = read_comparisons(list(numbers), split=split)
         comparison = comparisons[0]
-        data, texts = comparison.read_texts()
+        _, texts = comparison.read_texts()
     except UserError as error:
         return None, list(error.faults)
     runs = {numbers[setting.runs[0].path]: setting.runs[0] for setting in comparison.settings}
@@ -224,7 +199,6 @@ def read_rows(models: Sequence[Model], split: str) -> tuple[Rows | None, list[Fa
         texts=texts,
         labels_N=comparison.rows.labels_N,
         lengths_N=comparison.rows.lengths_N,
-        read_stars=partial(data.stars, split),
         models=shown,
         probabilities_ANC=np.stack([runs[number].probabilities_NC for number in shown]),
     )

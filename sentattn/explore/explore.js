@@ -270,7 +270,7 @@ function about(text) {
 }
 
 function facts(row) {
-  return "labeled " + row.label + (row.stars === null ? "" : ", " + row.stars + (row.stars === 1 ? " star" : " stars")) + ", " + row.tokens + " tokens";
+  return "labeled " + row.label + ", " + row.tokens + " tokens";
 }
 
 function item(row) {
@@ -301,12 +301,6 @@ async function pick(row) {
   await start(area.value);
 }
 
-function offerStars(stars) {
-  const choice = filters.elements.stars;
-  if (choice.options.length === 1) choice.append(...stars.map((star) => new Option(star)));
-  choice.parentNode.hidden = !stars.length;
-}
-
 async function list(from) {
   const turn = ++listed;
   const values = new URLSearchParams([...new FormData(filters)].filter(([, value]) => value));
@@ -314,7 +308,6 @@ async function list(from) {
     const answer = await ask("/api/rows?" + values + "&start=" + from);
     if (turn !== listed) return;
     first = from;
-    offerStars(answer.stars);
     byId("rows").replaceChildren(...answer.rows.map(item));
     const last = from + answer.rows.length;
     byId("total").textContent = answer.total ? (from + 1) + " to " + last + " of " + answer.total.toLocaleString("en") : "no rows";

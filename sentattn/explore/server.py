@@ -15,7 +15,6 @@ from ipaddress import ip_address
 from typing import Annotated
 from urllib.parse import urlsplit
 
-import numpy as np
 import uvicorn
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -84,14 +83,13 @@ class Explorer:
         return {"text": text, **edit, "articles": articles, "milliseconds": milliseconds}
 
     def listed(self, wanted: Annotated[Filter, Query()]) -> dict[str, object]:
-        """Returns a page of the rows of a filter, how many there are, and the numbers of stars to choose from."""
+        """Returns a page of the rows of a filter, and how many there are."""
         if self.rows is None:
-            return {"total": 0, "rows": [], "stars": []}
+            return {"total": 0, "rows": []}
         _require("model", wanted.model, self.rows.models)
         chosen_K = self.rows.chosen(wanted)
         shown = [self.rows.summary(int(row)) for row in chosen_K[wanted.start : wanted.start + PAGE]]
-        stars = [] if self.rows.stars_N is None else np.unique(self.rows.stars_N).tolist()
-        return {"total": len(chosen_K), "rows": shown, "stars": stars}
+        return {"total": len(chosen_K), "rows": shown}
 
     def text(self, row: int) -> dict[str, object]:
         """Returns a row with its whole text."""

@@ -26,7 +26,6 @@ def rows(**values: Any) -> Rows:
             "texts": Texts(),
             "labels_N": np.array([0, 1, 1, 0]),
             "lengths_N": np.array([3, 4, 1, 1]),
-            "read_stars": lambda: np.array([1, 8, 10, 1]),
             "models": [0, 2],
             # model 0 is wrong in row 1 (0.6) and row 2 (0.9), model 2 in row 0 (0.8)
             "probabilities_ANC": np.array(
@@ -46,20 +45,11 @@ def rows(**values: Any) -> Rows:
         (Filter(order="rows"), [0, 1, 2, 3]),
         (Filter(order="rows", label="pos"), [1, 2]),
         (Filter(order="rows", label="none"), []),
-        (Filter(order="rows", stars=1), [0, 3]),
-        (Filter(order="rows", negation=True), [1]),
-        (Filter(order="rows", negation=False), [0, 2, 3]),
-        (Filter(order="rows", shortest=3), [0, 1]),
-        (Filter(order="rows", shortest=2, longest=3), [0]),
-        (Filter(order="errors", longest=1), [2]),
+        (Filter(order="errors", label="neg"), []),
     ],
 )
 def test_filters(wanted: Filter, expected: list[int]) -> None:
     assert rows().chosen(wanted).tolist() == expected
-
-
-def test_a_filter_of_stars_without_stars_is_empty() -> None:
-    assert not len(rows(read_stars=lambda: None).chosen(Filter(order="rows", stars=1)))
 
 
 def test_a_summary_shows_label_and_predictions() -> None:
@@ -68,7 +58,6 @@ def test_a_summary_shows_label_and_predictions() -> None:
         "start": "It isn't bad",
         "label": "pos",
         "tokens": 4,
-        "stars": 8,
         "predicted": [
             {"model": 0, "label": "neg", "probability": 0.6},
             {"model": 2, "label": "pos", "probability": 0.7},

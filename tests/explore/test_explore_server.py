@@ -141,7 +141,7 @@ def test_an_explorer_without_rows_predicts(explorer: Explorer) -> None:
     client = TestClient(app(Explorer(explorer.models, None), LOOPBACK), base_url=ADDRESS)
     assert 'id="rows"' not in client.get("/").text
     assert len(articles(client, text="a good film")) == 2
-    assert client.get("/api/rows").json() == {"total": 0, "rows": [], "stars": []}
+    assert client.get("/api/rows").json() == {"total": 0, "rows": []}
 
 
 def test_other_host_names_are_refused(client: TestClient) -> None:
