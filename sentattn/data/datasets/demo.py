@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gzip
-import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,9 @@ from typing import Any, ClassVar
 from sentattn.data.cache import Progress
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
+
+FINGERPRINT = "188ad12d353091ddea3466a85a782bde9207a8841f8c0db365f67a06e8648f97"
+"""A test computes it from the rows."""
 
 
 class DemoSource(Source):
@@ -26,12 +28,8 @@ class DemoSource(Source):
     splits = ("train", "val", "test")
 
     def fingerprint(self) -> str:
-        """Returns the SHA-256 of all rows."""
-        digest = hashlib.sha256()
-        for split in self.splits:
-            for row in self.read(split):
-                digest.update(f"{split}\t{row.label}\t{row.rationale}\t{row.text}\n".encode())
-        return digest.hexdigest()
+        """Returns the SHA-256 of all rows, which need not be read for it."""
+        return FINGERPRINT
 
     def read(self, split: str) -> Iterator[Row]:
         """Yields the rows of one split."""

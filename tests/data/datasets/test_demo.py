@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from itertools import combinations
@@ -16,6 +17,14 @@ ROWS = [row for rows in SPLITS.values() for row in rows]
 NEGATORS = {"not", "hardly", "never", "far from", "anything but", "by no means", "nobody", "nothing"} | {
     f"{verb}n't" for verb in ("is", "are", "was", "were", "do", "did", "would")
 }
+
+
+def test_the_fingerprint_is_that_of_the_rows() -> None:
+    digest = hashlib.sha256()
+    for split, rows in SPLITS.items():
+        for row in rows:
+            digest.update(f"{split}\t{row.label}\t{row.rationale}\t{row.text}\n".encode())
+    assert DemoSource().fingerprint() == digest.hexdigest()
 
 
 def tokens(text: str) -> list[str]:
