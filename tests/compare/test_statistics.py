@@ -164,12 +164,12 @@ def test_uneven_groups_by_matrices() -> None:
     correlation = max(0.0, squares[pairs].mean() / np.square(deviations).mean())
     covariance = np.where(pairs, correlation, 0.0) + np.eye(20)
     products = np.array(forms) @ covariance @ np.array(forms).T
-    assert term.df == pytest.approx(np.trace(products) ** 2 / (products**2).sum(), rel=1e-9)
+    assert term.df == pytest.approx(np.trace(products) ** 2 / (products**2).sum(), abs=1e-4)
 
 
 @given(st.integers(2, 40), st.integers(1, 30), st.floats(0, 1))
 def test_equal_groups_have_one_degree_of_freedom_less(groups: int, size: int, correlation: float) -> None:
-    assert group_df(np.full(groups, float(size)), correlation) == pytest.approx(groups - 1)
+    assert group_df(np.full(groups, float(size)), correlation) == groups - 1
 
 
 @given(st.lists(st.integers(1, 500), min_size=2, max_size=30), st.floats(0, 1))
