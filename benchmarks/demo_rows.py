@@ -254,8 +254,8 @@ def main() -> None:
         for row in Writer(GRAMMAR.templates[split], seed).reviews(SIZES[split])
     ]
     FILE.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
-    print(f"{FILE}: {len(lines):,} rows, {FILE.stat().st_size:,} bytes. Of other rows, tests/data/datasets/test_demo.py")
-    print("fails with the SHA-256, which is sentattn.data.datasets.demo.FINGERPRINT.")
+    print(f"{FILE}: {len(lines):,} rows, {FILE.stat().st_size:,} bytes. tests/data/datasets/test_demo.py")
+    print("fails where they are others, with the SHA-256 that is to be in sentattn.data.datasets.demo.FINGERPRINT.")
 
 
 if __name__ == "__main__":
