@@ -39,6 +39,7 @@ TESTS = "tests.jsonl"
 """The file of the output folder with the tests of all plans, so that the reuse of test rows is seen."""
 RESOLVED_LATER = "auto"  # a value that a training resolves by the machine; a run with any value fits it
 LABEL = "model.name"  # the name of a preset, which changes no result
+FILES = ("data.train", "data.val", "data.test")  # whose rows are compared, wherever they lie
 EXAMPLE = """\
 split: test
 metric: accuracy
@@ -166,17 +167,17 @@ def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], Tree]:
 def _match(wanted: Node, comparison: Comparison) -> Setting | None:
     """Returns the setting of a comparison that has the wanted values.
 
-    A pretrained encoder may lie anywhere, and its tokenizer with it; of several settings the one with the plan's name
-    of the encoder and of the preset is meant.
+    Tables may lie anywhere, and a pretrained encoder, its tokenizer with it; of several settings the one with the
+    plan's name of the encoder, its files and its name of the preset is meant.
     """
-    ignored = {LABEL, *(key for key, value in wanted.items() if value == RESOLVED_LATER)}
+    ignored = {LABEL, *FILES, *(key for key, value in wanted.items() if value == RESOLVED_LATER)}
     if wanted.get(f"model.embedding.{TARGET}") == PRETRAINED:
         ignored.add(TOKENIZER)
     flat = {setting.key: rest(setting.settings) for setting in comparison.settings}
     alike = [
         setting for setting in comparison.settings if _without(flat[setting.key], ignored) == _without(wanted, ignored)
     ]
-    for key in (TOKENIZER, LABEL):
+    for key in (TOKENIZER, *FILES, LABEL):
         alike = [setting for setting in alike if flat[setting.key].get(key) == wanted.get(key)] or alike
     if len(alike) > 1:
         names = "; ".join(f"{setting.name} ({setting.runs[0].path})" for setting in alike)
