@@ -79,7 +79,8 @@ def training_step(settings: Any, words: int, class_counts: Mapping[str, int]) ->
     model = build_model(settings["model"], num_embeddings=words, classes=len(class_counts))
     loss, optimizer = instantiate(settings["loss"], class_counts=class_counts), build_optimizer(settings, model)
     weights = list(model.parameters())
-    averaged, update = [weight.detach().clone() for weight in weights], get_ema_multi_avg_fn(settings["ema_decay"])
+    averaged = [weight.detach().clone() for weight in weights]
+    update = get_ema_multi_avg_fn(settings["ema_decay"])  # type: ignore[no-untyped-call]  # torch has no types for it
     is_mixed = settings["trainer"]["precision"] == "bf16-mixed"
 
     def step(tokens_BL: torch.Tensor, mask_BL: torch.Tensor, labels_B: torch.Tensor) -> None:
