@@ -3,7 +3,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 TESTS := $(RUN) -m pytest -m "not slow" -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test check site dist coverage slow lowest docs
+.PHONY: demo test check site dist coverage slow lowest docs bench
 
 demo: $(VENV)/.installed ## train on the embedded corpus, then predict a sentence with the model
 	$(RUN) -m sentattn.train logger=none
@@ -31,6 +31,9 @@ coverage: $(VENV)/.installed ## the tests of `make test` with their line coverag
 
 docs: $(VENV)/.installed ## write docs/settings.md and the table of parameters
 	$(RUN) docs/reference.py
+
+bench: $(VENV)/.installed ## each benchmark for a moment
+	.ci/bench $(RUN)
 
 slow: $(VENV)/.installed lowest ## the long tests
 	$(RUN) -m pytest -m slow

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from measure import read_options
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
@@ -101,10 +102,10 @@ def designs() -> Iterator[Design]:
     yield Design("3,000 films of 1 to 30 rows", [int(n) for n in np.random.default_rng(0).integers(1, 31, 3000)])
 
 
-def main(arguments: list[str]) -> None:
+def main(words: list[str]) -> None:
     """Prints a table of single pairs, and one of families."""
-    options = dict(word.split("=", 1) for word in arguments)
-    repetitions, only = int(options.get("repetitions", 2000)), options.get("only", "")
+    options, _ = read_options(words, repetitions=2000, only="")
+    repetitions, only = options["repetitions"], options["only"]
     print("design | alarms | coverage | equivalent | power | of z | no verdict")
     for design in designs():
         if only in design.name:

@@ -34,8 +34,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     lengths = f"{np.median(rows.lengths_N):.0f}, of errors {np.median(rows.lengths_N[wrong_N]):.0f}"
     print(f"median number of tokens: {lengths}")
     group_N = np.digitize(rows.lengths_N, ENDS)
-    for group, start in enumerate((0, *ENDS)):
-        print(f"from {start} tokens: {wrong_N[group_N == group].mean():.3f} of {(group_N == group).sum()} rows")
+    for group in np.unique(group_N):
+        of_group_N = wrong_N[group_N == group]
+        print(f"from {(0, *ENDS)[group]} tokens: {of_group_N.mean():.3f} of {len(of_group_N)} rows")
     for other in others:
         _print_together(first, other)
     if arguments.texts:

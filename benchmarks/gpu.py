@@ -1,6 +1,6 @@
 """Checks on one CUDA GPU what the tests cannot, in about eight minutes; prints a line a check.
 
-usage: python benchmarks/gpu.py [--cpu] [--minilm FOLDER] [--yelp FILE]
+usage: python benchmarks/gpu.py [--cpu] [--minilm FOLDER] [--yelp FILE] [CHECK ...]
 
 `--minilm` is a folder with all-MiniLM-L6-v2, `--yelp` a file of Yelp's reviews. The exit code is 1 if a check failed.
 `--cpu` tries this script where there is no GPU: what needs one is left out, and no number means anything.
@@ -27,6 +27,9 @@ from torch import nn
 APART = 0.05  # by which share the loss in bfloat16 may differ from that in float32
 TUTORIAL = 181  # seconds of an epoch of Yelp in the GluonNLP tutorial, the fastest that it shows
 STEPS = range(5, 15)  # in which waits are counted
+CHECKS = ["two_trials_share_the_gpu", "transformer_in_bfloat16", "killed_training_resumes_to_the_same_end"]
+NEEDS = {"lstm_in_float32_under_bf16_mixed": "cuda", "no_step_waits_for_the_gpu": "cuda"}
+NEEDS |= {"minilm_is_tuned": "minilm", "epoch_of_yelp": "yelp"}
 PROBE = (f"callbacks.probe._target_={Path(__file__).stem}.Probe", "trust=true", "trainer.max_epochs=2")
 WAIT = r"(\w+\.py:\d+): UserWarning: called a synchronizing"
 VARIABLES = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "default"}
@@ -51,9 +54,10 @@ class Probe(Callback):
 class Checks:
     """Each check returns what it has measured, and whether that is right."""
 
-    def __init__(self, cpu: bool, minilm: Path | None, yelp: Path | None, folder: Path) -> None:
-        self.cpu, self.minilm, self.yelp, self.folder = cpu, minilm, yelp, folder
-        device = "cpu threads=1 data.limit=400" if cpu else "cuda"
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
+        self.cpu, self.cuda, self.minilm, self.yelp = options.cpu, not options.cpu, options.minilm, options.yelp
+        self.folder = folder
+        device = "cpu threads=1 data.limit=400" if self.cpu else "cuda"
         self.usual = f"logger=none trainer.accelerator={device}".split()
 
     def run(self, module: str, *words: str) -> str:
@@ -122,27 +126,22 @@ def main() -> bool:
     """Runs the checks; returns whether one has failed."""
     parser, failed = argparse.ArgumentParser(usage=str(__doc__).partition("usage: ")[2]), False
     parser.add_argument("--cpu", action="store_true")
-    for name in ("--minilm", "--yelp"):
-        parser.add_argument(name, type=Path)
+    parser.add_argument("--minilm", type=Path)
+    parser.add_argument("--yelp", type=Path)
+    parser.add_argument("checks", nargs="*", help="all by default")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        checks = Checks(**vars(parser.parse_args()), folder=Path(folder))
-        for check, lack in {
-            checks.two_trials_share_the_gpu: "",
-            checks.transformer_in_bfloat16: "",
-            checks.killed_training_resumes_to_the_same_end: "",
-            checks.lstm_in_float32_under_bf16_mixed: "CUDA" if checks.cpu else "",
-            checks.no_step_waits_for_the_gpu: "CUDA" if checks.cpu else "",
-            checks.minilm_is_tuned: "" if checks.minilm else "--minilm FOLDER",
-            checks.epoch_of_yelp: "" if checks.yelp else "--yelp FILE",
-        }.items():
-            began = time.monotonic()
+        checks = Checks(options, Path(folder))
+        for name in options.checks or [*CHECKS, *NEEDS]:
+            needed, began = NEEDS.get(name, "folder"), time.monotonic()
+            lack = "" if getattr(checks, needed) else needed
             try:
-                measured, right = (f"left out, needs {lack}", True) if lack else check()
+                measured, right = (f"left out, needs {lack}", True) if lack else getattr(checks, name)()
             except Exception as error:  # of one check; the others run
                 measured, right = f"{type(error).__name__}: {error}", False
-            end = "" if lack else f" ({time.monotonic() - began:.0f} s) {'ok' if right else 'FAILED'}"
-            print(f"{check.__name__.replace('_', ' ')}: {measured}{end}", flush=True)
-            failed = failed or not right
+            result = "" if lack else f" ({time.monotonic() - began:.0f} s) {'ok' if right else 'FAILED'}"
+            print(f"{name}: {measured}{result}", flush=True)
+            failed |= not right
     return failed
 
 

@@ -1,12 +1,12 @@
 """Times steps of our training and of Hugging Face's `Trainer` around the same module, on IMDB.
 
-usage: python benchmarks/hf_trainer.py [model=structured] [steps=20] [rounds=5] [SETTINGS]
+usage: python benchmarks/hf_trainer.py imdb=aclImdb_v1.tar.gz [model=structured] [steps=20] [rounds=5] [SETTINGS]
 
 The `Trainer` groups texts by length, pads them, clips gradients, and takes its default optimizer, fused AdamW. Ours is
 Lightning as in a training, with the average of the weights on top. Times are from the first step to the end of the
-last, by real tokens. SETTINGS are settings of a training, such as data.path=aclImdb_v1.tar.gz, or
-`model=pretrained model/attention=first model.embedding.name=FOLDER model.embedding.frozen=false` to tune an encoder:
-the `Trainer` then tunes transformers' own classifier, which reads the first state too.
+last, by real tokens. With `model=pretrained model/attention=first model.embedding.name=FOLDER
+model.embedding.frozen=false` both tune an encoder: the `Trainer` then has transformers' own classifier, which reads the
+first state too. Without `imdb=` the rows are those of the demo corpus.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from measure import interleave, report
+from measure import data_settings, interleave, read_data, read_options, report, require, with_defaults
 from pytorch_lightning import Callback
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
 
-from sentattn.build import build_data, build_model
+from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.models.pretrained import Pretrained
 from sentattn.training.callbacks import averaging
@@ -33,29 +31,34 @@ from sentattn.training.environment import quiet_libraries, set_up_torch
 from sentattn.training.lit_module import build_lit
 from sentattn.training.trainer import build_trainer
 
-
-class Ours(Callback):
-    """Seconds of Lightning's steps."""
-
-    started = ended = 0.0
-
-    def on_train_batch_start(self, *_: Any) -> None:
-        self.started = self.started or time.perf_counter()
-
-    def on_train_batch_end(self, *_: Any) -> None:
-        self.ended = time.perf_counter()
+require("transformers", "accelerate")
+from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments  # noqa: E402
 
 
-class Theirs(TrainerCallback):
-    """Seconds of the `Trainer`'s steps."""
+class Clock:
+    """Seconds from the first step to the end of the last."""
 
     started = ended = 0.0
 
-    def on_step_begin(self, *_: Any, **__: Any) -> None:
+    def start(self, *_: Any, **__: Any) -> None:
+        """Notes the start of the first step."""
         self.started = self.started or time.perf_counter()
 
-    def on_step_end(self, *_: Any, **__: Any) -> None:
+    def stop(self, *_: Any, **__: Any) -> None:
+        """Notes the end of a step."""
         self.ended = time.perf_counter()
+
+
+class Ours(Clock, Callback):
+    """Of Lightning's steps."""
+
+    on_train_batch_start, on_train_batch_end = Clock.start, Clock.stop
+
+
+class Theirs(Clock, TrainerCallback):
+    """Of the `Trainer`'s steps."""
+
+    on_step_begin, on_step_end = Clock.start, Clock.stop
 
 
 class Wrapped(nn.Module):
@@ -77,16 +80,15 @@ def collate(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
     return {"input_ids": input_ids, "attention_mask": input_ids != 0, "labels": labels}
 
 
-def main(arguments: dict[str, str]) -> None:
+def main(words: list[str]) -> None:
     """Prints a table."""
-    rounds, steps = (int(arguments.pop(key, default)) for key, default in (("rounds", "5"), ("steps", "20")))
-    arguments = {"model": "structured", "data": "imdb", "logger": "none", "trainer.precision": "32-true"} | arguments
-    settings = compose([f"{key}={value}" for key, value in arguments.items()])
+    options, typed = read_options(words, imdb="", steps=20, rounds=5)
+    typed = with_defaults(typed, "model=structured", "trainer.precision=32-true", *data_settings(options["imdb"]))
+    settings, steps = compose([*typed, "logger=none"]), options["steps"]
     settings["trainer"] |= {"limit_train_batches": steps, "limit_val_batches": 0, "max_epochs": 1}
     quiet_libraries()
     set_up_torch(settings)
-    data = build_data(settings)
-    data.prepare()
+    data = read_data(typed)
     flat, offsets = data.split("train").flat()
     texts = zip(np.split(flat, offsets[1:-1]), data.split("train").labels.tolist(), strict=True)
     rows = [{"input_ids": torch.from_numpy(ids), "labels": label} for ids, label in texts]
@@ -127,11 +129,10 @@ def main(arguments: dict[str, str]) -> None:
         return (clock.ended - clock.started) / sum(tokens)
 
     with tempfile.TemporaryDirectory() as folder:
-        forms: dict[str, Callable[[], float]] = {"Hugging Face `Trainer`": theirs, "ours": ours}
-        readings = interleave(forms, rounds=rounds, warm_up=1)
-    title = f"`{settings['model']['name']}`, training on IMDB, {steps} steps a round"
-    report(title, readings, baseline="Hugging Face `Trainer`", unit="us a real token", scale=1e6)
+        readings = interleave({"`Trainer`": theirs, "ours": ours}, rounds=options["rounds"], warm_up=1)
+    title = f"`{settings['model']['name']}`, training on {data.name}, {steps} steps a round"
+    report(title, readings, baseline="`Trainer`", unit="us a real token", scale=1e6)
 
 
 if __name__ == "__main__":
-    main({key: value for key, _, value in (word.partition("=") for word in sys.argv[1:])})
+    main(sys.argv[1:])

@@ -1,11 +1,12 @@
 """Times training steps of the presets and of the loops that tutorials write for the same models, on IMDB.
 
-usage: python benchmarks/plain_loops.py [models=structured,feedforward,cnn,mean,lstm] [rounds=5] [steps=3] [SETTINGS]
+usage: python benchmarks/plain_loops.py imdb=aclImdb_v1.tar.gz [models=structured,feedforward,cnn,mean,lstm] [rounds=5]
+       [steps=3] [SETTINGS]
 
 Ours: the project's batches, module, loss, clipped gradients, optimizer and average of the weights, as in a training.
 Plain: `nn.Embedding`, `nn.LSTM` (packed, or padded as it comes), the attention in a few lines, `nn.Dropout`,
 `torch.optim.Adam`, random batches and `pad_sequence`; neither word dropout, clipping nor an average. Both read the same
-tokens with the same sizes. SETTINGS are settings of a training, such as data.path=aclImdb_v1.tar.gz.
+tokens with the same sizes. Without `imdb=` the rows are those of the demo corpus.
 """
 
 from __future__ import annotations
@@ -17,15 +18,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
-from measure import interleave, report
+from measure import data_settings, interleave, read_data, read_options, report, training_step
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
-from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from sentattn.build import build_data, build_model, instantiate
 from sentattn.config.compose import compose
 from sentattn.data.datamodule import TextData
-from sentattn.training.lit_module import build_optimizer
 
 SIZE, UNITS, HIDDEN, HOPS, CHANNELS, WIDTHS = 100, 100, 64, 4, 100, (3, 4, 5)
 """Those of the presets, as are a dropout of 0.5 and 64 rows a batch."""
@@ -89,23 +87,14 @@ def plain(name: str, data: TextData, *, packed: bool) -> Step:
     return step
 
 
-def ours(name: str, data: TextData, overrides: list[str]) -> Step:
+def ours(name: str, data: TextData, typed: list[str]) -> Step:
     """Returns a step of a training of the preset; it returns the number of its real tokens."""
-    settings = compose([f"model={name}", "data=imdb", "logger=none", *overrides])
-    model = build_model(settings["model"], num_embeddings=len(data.tokenizer), classes=len(data.labels))
-    loss = instantiate(settings["loss"], class_counts=data.class_counts)
-    optimizer = build_optimizer(settings, model)
-    averaged, update = [p.detach().clone() for p in model.parameters()], get_ema_multi_avg_fn(settings["ema_decay"])
-    batches = _endless(data.train_dataloader())
+    settings = compose([f"model={name}", *typed, "logger=none"])
+    train, batches = training_step(settings, len(data.tokenizer), data.class_counts), _endless(data.train_dataloader())
 
     def step() -> int:
         batch = next(batches)
-        optimizer.zero_grad()
-        classified = model(batch.tokens_BL, batch.mask_BL)
-        loss(classified.logits_BC, batch.labels_B, classified.attended.weights_BRL).loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), settings["trainer"]["gradient_clip_val"])
-        optimizer.step()
-        update(averaged, list(model.parameters()), 0)
+        train(batch.tokens_BL, batch.mask_BL, batch.labels_B)
         return int(batch.mask_BL.sum())
 
     return step
@@ -126,22 +115,20 @@ def timed(step: Step, steps: int) -> Callable[[], float]:
     return run
 
 
-def main(arguments: dict[str, str]) -> None:
+def main(words: list[str]) -> None:
     """Prints a table a preset."""
     torch.set_flush_denormal(True)
-    models = arguments.pop("models", "structured,feedforward,cnn,mean,lstm").split(",")
-    rounds, steps = (int(arguments.pop(key, default)) for key, default in (("rounds", "5"), ("steps", "3")))
-    overrides = [f"{key}={value}" for key, value in arguments.items()]
-    data = build_data(compose(["data=imdb", "logger=none", *overrides]))
-    data.prepare()
-    for name in models:
-        goal, packs = "4" if name == "structured" else "2", name not in ("cnn", "mean")
-        forms = {"plain, packed": plain(name, data, packed=True)} if packs else {}
-        forms |= {"plain, padded": plain(name, data, packed=False), "ours": ours(name, data, overrides)}
-        readings = interleave({form: timed(step, steps) for form, step in forms.items()}, rounds=rounds, warm_up=1)
-        title = f"`{name}`, training on IMDB, {steps} steps a round"
-        report(title, readings, baseline=next(iter(forms)), goal=goal, unit="us a real token", scale=1e6)
+    options, typed = read_options(words, imdb="", models="structured,feedforward,cnn,mean,lstm", rounds=5, steps=3)
+    typed, steps = [*data_settings(options["imdb"]), *typed], options["steps"]
+    data = read_data(typed)
+    for name in options["models"].split(","):
+        forms = {"plain, packed": plain(name, data, packed=True)} if name not in ("cnn", "mean") else {}
+        forms |= {"plain, padded": plain(name, data, packed=False), "ours": ours(name, data, typed)}
+        clocks = {form: timed(step, steps) for form, step in forms.items()}
+        title = f"`{name}`, training on {data.name}, {steps} steps a round"
+        readings = interleave(clocks, rounds=options["rounds"], warm_up=1)
+        report(title, readings, baseline=next(iter(forms)), unit="us a real token", scale=1e6)
 
 
 if __name__ == "__main__":
-    main({key: value for key, _, value in (word.partition("=") for word in sys.argv[1:])})
+    main(sys.argv[1:])

@@ -2,8 +2,8 @@
 
 Each row is a command in a process of its own: imports, reading the archive, tokenizing, training and the predictions of
 the 25,000 test reviews are counted. A line of accuracy is reached where the mean of the seeds is above it. The peers
-are as their documents show them: scikit-learn, fastText, Keras's example, an `nn.LSTM` over packed texts, and the mean
-of MiniLM's states with logistic regression. They need the environment of `requirements.txt`.
+are as their documents show them: scikit-learn, fastText, Keras's example, and the mean of MiniLM's states with logistic
+regression. They need the environment of `requirements.txt`. Without `imdb=` the rows are those of the demo corpus.
 
 usage: python benchmarks/speedrun.py imdb=aclImdb_v1.tar.gz [minilm=FOLDER] [rows=NAME,NAME,...] [seeds=3]
        python benchmarks/speedrun.py peer=tfidf imdb=aclImdb_v1.tar.gz seed=0
@@ -15,16 +15,14 @@ import json
 import os
 import re
 import statistics
-import subprocess
 import sys
 import tarfile
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import machine
+from measure import data_settings, fresh_process, machine, read_options, spread, train
 
 LINES = (0.906, 0.920, 0.930)
 OURS: dict[str, list[str]] = {
@@ -39,12 +37,18 @@ OURS: dict[str, list[str]] = {
     "wide": ["model=wide"],
     "attended_ngrams": ["experiment=attended_ngrams"],
 }
-"""Settings of our rows; each command begins with `python -m sentattn.train data=imdb data.path=ARCHIVE seed=SEED`."""
+"""Settings of our rows, after `python -m sentattn.train data=imdb data.path=ARCHIVE seed=SEED`."""
 Split = tuple[list[str], list[int]]
 
 
-def read_archive(archive: str) -> tuple[Split, Split]:
+def read_rows(archive: str) -> tuple[Split, Split]:
     """Returns texts and labels of the training and of the test reviews."""
+    if not archive:
+        from sentattn.data.datasets.demo import DemoSource
+
+        rows = (list(DemoSource().read(split)) for split in ("train", "test"))
+        train, test = (([row.text for row in of_split], [row.label for row in of_split]) for of_split in rows)
+        return train, test
     splits: dict[str, Split] = {"train": ([], []), "test": ([], [])}
     with tarfile.open(archive) as files:
         for member in files:
@@ -110,40 +114,6 @@ def keras(train: Split, test: Split, seed: int) -> float:
     return float(model.evaluate(padded(test[0]), np.array(test[1]), batch_size=BATCH, verbose=0)[1])
 
 
-def lstm(train: Split, test: Split, seed: int) -> float:
-    """A bidirectional LSTM over packed texts of 25,000 words, as tutorials write it: random batches, two epochs."""
-    from collections import Counter
-
-    import torch
-    from torch import nn
-    from torch.nn.utils.rnn import pack_sequence
-
-    torch.manual_seed(seed)
-    words = [[re.findall(r"\w+|[^\w\s]", text.lower())[:256] for text in texts] for texts, _ in (train, test)]
-    counts = Counter(word for text in words[0] for word in text)
-    ids = {word: number for number, (word, _) in enumerate(counts.most_common(25_000), start=1)}
-    texts, others = ([torch.tensor([ids.get(word, 0) for word in text]) for text in of_split] for of_split in words)
-    embedding, encoder, head = nn.Embedding(25_001, 100), nn.LSTM(100, 128, bidirectional=True), nn.Linear(256, 2)
-    parameters = [*embedding.parameters(), *encoder.parameters(), *head.parameters()]
-    optimizer, dropout = torch.optim.Adam(parameters), nn.Dropout(0.5)
-
-    def logits(batch: list[torch.Tensor]) -> torch.Tensor:
-        packed = pack_sequence(batch, enforce_sorted=False)
-        packed = packed._replace(data=dropout(embedding(packed.data)))
-        return head(dropout(encoder(packed)[1][0].transpose(0, 1).flatten(1)))
-
-    for _ in range(2):
-        for rows in torch.randperm(len(texts)).split(64):
-            optimizer.zero_grad()
-            labels = torch.tensor([train[1][row] for row in rows])
-            nn.functional.cross_entropy(logits([texts[row] for row in rows]), labels).backward()
-            optimizer.step()
-    dropout.eval()
-    with torch.no_grad():
-        predicted = torch.cat([logits(others[start : start + 64]).argmax(1) for start in range(0, len(others), 64)])
-    return float((predicted == torch.tensor(test[1])).float().mean())
-
-
 def minilm(train: Split, test: Split, seed: int) -> float:
     """The mean of MiniLM's states by sentence-transformers, with logistic regression."""
     from sentence_transformers import SentenceTransformer
@@ -154,51 +124,44 @@ def minilm(train: Split, test: Split, seed: int) -> float:
     return LogisticRegression(C=10, max_iter=1000).fit(train_NE, train[1]).score(test_NE, test[1])
 
 
-PEERS = {peer.__name__: peer for peer in (tfidf, nbsvm, fasttext, keras, lstm, minilm)}
+PEERS = {peer.__name__: peer for peer in (tfidf, nbsvm, fasttext, keras, minilm)}
 
 
 def run(name: str, imdb: str, seed: int) -> tuple[float, float]:
     """Runs a row from an empty cache; returns its seconds and its test accuracy."""
+    started = time.perf_counter()
+    if name in PEERS:
+        accuracy = fresh_process(__file__, f"peer={name}", f"imdb={imdb}", f"seed={seed}")
+        return time.perf_counter() - started, accuracy
     with tempfile.TemporaryDirectory() as folder:
-        if name in PEERS:
-            command = [__file__, f"peer={name}", f"imdb={imdb}", f"seed={seed}"]
-        else:
-            settings = [*OURS[name], "data=imdb", f"data.path={imdb}", f"seed={seed}", "logger=none"]
-            command = ["-m", "sentattn.train", *settings, f"output_dir={folder}/outputs"]
-        environment = os.environ | {"SENTATTN_CACHE": f"{folder}/cache"}
-        started = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, *command], env=environment, stdout=subprocess.PIPE, text=True, check=True
-        )
+        settings = [*OURS[name], *data_settings(imdb), f"seed={seed}"]
+        result = train(f"{folder}/outputs", *settings, SENTATTN_CACHE=f"{folder}/cache") / "result.json"
         seconds = time.perf_counter() - started
-        if name in PEERS:
-            return seconds, float(done.stdout.splitlines()[-1])
-        result = next(Path(folder).rglob("result.json")).read_text()
-        return seconds, float(json.loads(result)["metrics"]["test/accuracy"])
+        return seconds, json.loads(result.read_text())["metrics"]["test/accuracy"]
 
 
-def main(options: dict[str, str]) -> None:
+def main(words: list[str]) -> None:
     """Runs the seeds of all rows, one after another, and prints a table and a line of JSON."""
-    names = options["rows"].split(",") if "rows" in options else [*OURS, *PEERS]
-    os.environ["MINILM"] = options.get("minilm", "")
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
-    for seed in range(int(options.get("seeds", "3"))):
-        for name in names:
-            found[name].append(run(name, options["imdb"], seed))
-            print(f"{name}, seed {seed}: {found[name][-1]}", file=sys.stderr, flush=True)
+    defaults = {"rows": ",".join([*OURS, *PEERS]), "seeds": 3, "seed": 0}
+    options, _ = read_options(words, imdb="", minilm="", peer="", **defaults)
+    if options["peer"]:
+        print(PEERS[options["peer"]](*read_rows(options["imdb"]), options["seed"]))
+        return
+    os.environ["MINILM"] = options["minilm"]
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in options["rows"].split(",")}
+    for seed in range(options["seeds"]):
+        for name, runs in found.items():
+            runs.append(run(name, options["imdb"], seed))
+            print(f"{name}, seed {seed}: {runs[-1]}", file=sys.stderr, flush=True)
     print("| | test accuracy (seeds) | median s (range) | above |\n|---|---|---|---|")
     for name, runs in sorted(found.items(), key=lambda item: statistics.median(seconds for seconds, _ in item[1])):
         seconds, accuracies = map(sorted, zip(*runs, strict=True))
         mean = statistics.mean(accuracies)
         above = max((line for line in LINES if mean > line), default="-")
-        spread = f"{statistics.median(seconds):.1f} ({seconds[0]:.1f} to {seconds[-1]:.1f})"
-        print(f"| `{name}` | {mean:.4f} ({', '.join(f'{one:.4f}' for one in accuracies)}) | {spread} | {above} |")
+        of_seeds = ", ".join(f"{one:.4f}" for one in accuracies)
+        print(f"| `{name}` | {mean:.4f} ({of_seeds}) | {spread(seconds, 1)} | {above} |")
     print("\n" + json.dumps({"rows": found} | machine()))
 
 
 if __name__ == "__main__":
-    given = dict(word.split("=", 1) for word in sys.argv[1:])
-    if "peer" in given:
-        print(PEERS[given["peer"]](*read_archive(given["imdb"]), int(given["seed"])))
-    else:
-        main(given)
+    main(sys.argv[1:])

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from measure import leave_out
 
 from sentattn.data.datasets.yelp import Yelp
 from sentattn.data.sampling import draw
@@ -44,4 +45,4 @@ def main(archive: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:]) if sys.argv[1:] else leave_out("yelp_review_full_csv.tgz")

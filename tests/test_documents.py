@@ -253,6 +253,14 @@ def test_paths_and_pictures_exist(page: str) -> None:
         assert (folder / path).exists(), path
 
 
+def test_every_benchmark_is_named_and_run() -> None:
+    runs = (ROOT / ".ci" / "bench").read_text(encoding="utf-8")
+    for script in (ROOT / "benchmarks").rglob("*.py"):
+        path = str(script.relative_to(ROOT))
+        assert any(f"`{path}`" in text or f"{path} " in text for text in PAGES.values()), path
+        assert path in runs or f"\nbench {script.stem}" in runs or script.stem == "measure", path
+
+
 def test_targets_of_make_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     typed = {c.words[1] for text in GUIDES.values() for c in commands(text) if c.words[0] == "make"}

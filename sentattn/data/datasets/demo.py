@@ -1,4 +1,4 @@
-"""`data=demo`: 6,000 short reviews with known rationales, written by `benchmarks/demo_rows.py`."""
+"""`data=demo`: 6,000 short reviews with known rationales, written by `benchmarks/demo/rows.py`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Writes the rows of `data=demo`: short reviews from a seeded grammar that knows which words decide the label.
 
-The words are in `demo_grammar.yaml`. Every split is balanced, no template is used in two splits, and the rows are the
+The words are in `grammar.yaml`. Every split is balanced, no template is used in two splits, and the rows are the
 same on every machine: `git diff` shows no change unless the grammar has changed.
 
-    python benchmarks/demo_rows.py
+    python benchmarks/demo/rows.py
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Templates(BaseModel):
 
 
 class Grammar(BaseModel):
-    """The content of `demo_grammar.yaml`, which describes it."""
+    """The content of `grammar.yaml`, which describes it."""
 
     tones: dict[str, Tone]
     words: dict[str, Words]
@@ -69,9 +69,7 @@ class Grammar(BaseModel):
     templates: dict[str, Templates]
 
 
-GRAMMAR = Grammar.model_validate(
-    yaml.safe_load(Path(__file__).with_name("demo_grammar.yaml").read_text(encoding="utf-8"))
-)
+GRAMMAR = Grammar.model_validate(yaml.safe_load(Path(__file__).with_name("grammar.yaml").read_text(encoding="utf-8")))
 TONES, WORDS = GRAMMAR.tones, GRAMMAR.words
 
 # Of 25 reviews, how many give one opinion without a negator, one that is negated, or two of which one decides. A bag
