@@ -11,7 +11,7 @@ from sentattn.data.readers.archives import neighbour
 from sentattn.errors import DataError, Fault
 
 CONFIG_FILE, TOKENIZER_FILE = "config.json", "tokenizer.json"
-WEIGHTS_FILES = "*.safetensors"
+WEIGHTS_FILE, WEIGHTS_FILES = "model.safetensors", "*.safetensors"
 ENCODER_FILES = (CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILES, f"{WEIGHTS_FILES}.index.json")
 
 

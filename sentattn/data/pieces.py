@@ -70,10 +70,12 @@ class PieceTokenizer(Tokenizer):
         self.ids_V: NDArray[np.int32] = np.zeros(int(self.library_ids_V.max()) + 1, dtype=np.int32)
         self.ids_V[self.library_ids_V] = np.arange(len(self.pieces))
         self.mask_id = UNKNOWN_ID if mask is None else self.pieces.index(mask)
-        whole = library.encode("a")
-        is_special = np.array(whole.special_tokens_mask, dtype=bool)
-        ids, inside = self.ids_V[whole.ids], np.flatnonzero(~is_special)
-        self.prefix, self.suffix = ids[: inside[0]], ids[inside[-1] + 1 :]
+        inner = (library.encode(piece, add_special_tokens=False) for piece in self.pieces[self.num_special :])
+        if (text := next((encoding for encoding in inner if encoding.ids), None)) is None:
+            raise ValueError("none of its pieces is read as a piece")
+        ids = library.post_process(text).ids
+        start = next(i for i in range(len(ids)) if ids[i : i + len(text.ids)] == text.ids)
+        self.prefix, self.suffix = self.ids_V[ids[:start]], self.ids_V[ids[start + len(text.ids) :]]
         library.encode_special_tokens = True
         own = [] if library.normalizer is None else [library.normalizer]
         library.normalizer = normalizers.Sequence([normalizers.Replace(Regex(LINE_BREAKS), " "), *own])
