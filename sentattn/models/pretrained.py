@@ -15,7 +15,15 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, Fraction, Positive, Share, checked
-from sentattn.data.hub import CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE, content_hash, find_folder
+from sentattn.data.hub import (
+    ADAPTER_FILE,
+    CONFIG_FILE,
+    INDEX_FILE,
+    TOKENIZER_FILE,
+    WEIGHTS_FILE,
+    content_hash,
+    find_folder,
+)
 from sentattn.data.pieces import read_tokenizer
 from sentattn.data.tokenizer import UNKNOWN_ID
 from sentattn.errors import DataError, Fault, SettingError
@@ -30,7 +38,6 @@ Type = Literal["float32", "bfloat16"]
 Layer = int | Literal["mix"]
 ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
 """Names that the configurations of transformers give to the dropout of an encoder's attention weights."""
-ADAPTER_FILE = "adapter_config.json"
 LFS_POINTER = b"version https://git-lfs"
 SHORT, LONG = 6, 16
 """Tokens of a text without and with padding, whose states are compared."""
@@ -335,7 +342,7 @@ def count_parameters(folder: Path) -> int:
         DataError: If there is no such file, or one is damaged.
     """
     number = 0
-    whole, index = folder / WEIGHTS_FILE, folder / f"{WEIGHTS_FILE}.index.json"
+    whole, index = folder / WEIGHTS_FILE, folder / INDEX_FILE
     try:
         shards = {} if whole.exists() else json.loads(index.read_text(encoding="utf-8"))["weight_map"]
     except FileNotFoundError as error:

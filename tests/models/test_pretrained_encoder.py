@@ -265,6 +265,45 @@ def test_weights_in_pickles_are_refused(copied: Path) -> None:
     assert refused(copied) == (NAME, "missing")
 
 
+def test_parameters_are_those_of_the_weights_that_are_loaded(folder: Path, copied: Path) -> None:
+    weights = load_file(copied / "model.safetensors")
+    save_file(weights, copied / "model.fp16.safetensors")
+    assert make(copied).frozen_parameters == make(folder).frozen_parameters
+    names = sorted(weights)
+    files = {"model-1.safetensors": names[::2], "model-2.safetensors": names[1::2]}
+    for file, part in files.items():
+        save_file({name: weights[name] for name in part}, copied / file, metadata={"format": "pt"})
+    where = {name: file for file, part in files.items() for name in part}
+    (copied / "model.safetensors").unlink()
+    (copied / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    assert make(copied).frozen_parameters == make(folder).frozen_parameters
+    torch.testing.assert_close(make(copied)(*batch(copied)), make(folder)(*batch(folder)))
+    (copied / "model.safetensors.index.json").write_text("[]")
+    assert refused(copied) == (NAME, "unreadable")
+
+
+def test_a_pointer_of_git_lfs_is_named(copied: Path) -> None:
+    (copied / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+    assert refused(copied) == (NAME, "missing")
+
+
+@pytest.mark.parametrize("has_base", [True, False])
+def test_an_adapter_is_refused(copied: Path, has_base: bool) -> None:
+    (copied / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    if not has_base:
+        (copied / "config.json").unlink()
+    assert refused(copied) == (NAME, "unsupported")
+
+
+def test_an_encoder_in_an_inner_folder_is_named(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "0_Transformer")
+    (tmp_path / "config.json").write_text('{"__version__": "0.3.9"}')
+    with pytest.raises(DataError) as error:
+        Pretrained(num_embeddings=8, name=str(tmp_path))
+    assert error.value.faults[0].kind == "not_found"
+    assert str(tmp_path / "0_Transformer") in str(error.value)
+
+
 def test_a_configuration_that_asks_for_code_is_refused(copied: Path) -> None:
     (copied / "own.py").write_text("raise SystemExit('this code was run')")
     change_config(copied, model_type="own", auto_map={"AutoConfig": "own.Config", "AutoModel": "own.Model"})
@@ -344,8 +383,12 @@ def test_states_of_other_families(family: str, tmp_path: Path) -> None:
         assert (parameter.grad is not None) == parameter.requires_grad, name
 
 
-def test_a_vocabulary_larger_than_the_embedding_is_refused(copied: Path) -> None:
-    change_config(copied, vocab_size=10)
+def test_ids_beyond_the_vectors_are_refused(copied: Path) -> None:
+    size = json.loads((copied / "config.json").read_text())["vocab_size"]
+    tokenizer = json.loads((copied / "tokenizer.json").read_text())
+    last = max(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].__getitem__)
+    tokenizer["model"]["vocab"][last] = size  # as many tokens as vectors, with a gap
+    (copied / "tokenizer.json").write_text(json.dumps(tokenizer))
     assert refused(copied) == (NAME, "conflict")
 
 
