@@ -207,7 +207,7 @@ def parse_names(text: str) -> str | list[str]:
     A name may be in quotes: in a list one with a comma needs them.
     """
     is_list = text.startswith("[") and text.endswith("]")
-    names = next(csv.reader([text[1:-1]], skipinitialspace=True), [""]) if is_list else [text]
+    names = next(csv.reader([text[1:-1]], skipinitialspace=True)) or [""] if is_list else [text]
     names = [unquoted(name.strip()) if is_list else unquoted(name) for name in names]
     return names[0] if len(names) == 1 else names
 
