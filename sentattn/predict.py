@@ -12,6 +12,8 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
   header      header=false: a CSV without a header, whose columns are numbers, as column=2; default header=true
               with column=, else that of the run's table
   encoding    encoding of the input, such as latin-1; default utf-8
+  quotes      quotes=false: quotes of a CSV or TSV are text; quotes=true: texts of a TSV in quotes may have line breaks;
+              default that of the run's table
   output      file for the predictions: .jsonl (with attention), .csv or .tsv. It has all columns and all rows of the
               input in their order, then label, probability_CLASS, unknown_words and error; where the input has such a
               column, the new one begins with predicted_. A row without a text has an empty prediction, and the
@@ -69,6 +71,7 @@ KEYS = {
     "column": "str",
     "header": "bool",
     "encoding": "str",
+    "quotes": "bool",
     "output": "str",
     "plot": "str",
     "format": 'Literal["text", "json"]',
@@ -154,7 +157,8 @@ def main(arguments: list[str]) -> None:
     trained = run.settings.get("data", {})
     column = types.parse_names(settings.get("column", "")) or trained.get("text") or COLUMN
     header = settings.get("header", "column" in settings or trained.get("header", True))
-    options = OPTIONS._replace(header=header, encoding=settings.get("encoding", tables.UTF8))
+    quotes = settings.get("quotes", trained.get("quotes"))
+    options = OPTIONS._replace(header=header, encoding=settings.get("encoding", tables.UTF8), quotes=quotes)
     text = settings.get("text", "")
     columns, rows = [COLUMN], iter([Row("text", {COLUMN: text}, text)])
     if source:
@@ -196,6 +200,7 @@ def _check(settings: Mapping[str, Any]) -> None:
         ("column", "no_effect", not is_table, "has no effect without input=TABLE; leave it out."),
         ("header", "no_effect", not is_table, "has no effect without input=TABLE; leave it out."),
         ("encoding", "no_effect", not is_input, "has no effect without input=FILE; leave it out."),
+        ("quotes", "no_effect", not is_table, "has no effect without input=TABLE; leave it out."),
         ("format", "no_effect", "output" in settings, "has no effect on output=, whose ending decides."),
         ("pairs", "no_effect", no_pairs, f"has no effect here; {places}."),
         ("batch_size", "no_effect", batch_of_one, "has no effect with pairs=true: a batch is one text then."),

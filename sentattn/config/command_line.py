@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import io
 import os
 import re
 import sys
@@ -45,6 +46,9 @@ def command(function: Callable[[list[str]], None]) -> Callable[..., int]:
         # at exit Python looks at all of them again, for a second.
         gc.set_threshold(GC_THRESHOLD)
         atexit.register(gc.freeze)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # a character that a terminal lacks is printed as another
+                stream.reconfigure(errors="replace")
         try:
             if "--help" in arguments or "-h" in arguments:
                 print((sys.modules[function.__module__].__doc__ or "").strip())

@@ -109,6 +109,10 @@ def _record(c: Composition, key: str) -> dict[str, str]:
 
 def _read(args: Sequence[str], trust: bool) -> Composition:
     """Reads what was typed; nothing is composed yet."""
+    for word in args:
+        if (shown := word.encode(errors="replace").decode()) != word:
+            message = f"{shown} is not UTF-8, in which a run stores its settings: type another name."
+            raise SettingError(Fault(shown.partition("=")[0], "unreadable", message))
     words, folders = split_folders(args)
     choices = Choices.of(*folders)
     return Composition(choices, *read(words, choices), trust=trust)

@@ -7,6 +7,7 @@ finite.
 
 from __future__ import annotations
 
+import csv
 import functools
 import inspect
 import json
@@ -163,7 +164,10 @@ def as_typed(value: object) -> str:
     """Returns a value as one types it on the command line."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
-    return f"[{','.join(map(as_typed, value))}]" if isinstance(value, list | tuple) else str(value)
+    if not isinstance(value, list | tuple):
+        return str(value)
+    texts = ((as_typed(part), isinstance(part, str) and "," in part) for part in value)
+    return f"[{','.join(json.dumps(text, ensure_ascii=False) if has_comma else text for text, has_comma in texts)}]"
 
 
 def parse(text: str) -> Any:
@@ -198,10 +202,20 @@ def _override(text: str) -> Override | None:
 
 
 def parse_names(text: str) -> str | list[str]:
-    """Returns the names of a list such as `[title,body]`, or a single name, in brackets or not."""
+    """Returns the names of a list such as `[title,body]`, or a single name, in brackets or not.
+
+    A name may be in quotes: in a list one with a comma needs them.
+    """
     is_list = text.startswith("[") and text.endswith("]")
-    names = [name.strip() for name in text[1:-1].split(",")] if is_list else [text]
+    names = next(csv.reader([text[1:-1]], skipinitialspace=True)) or [""] if is_list else [text]
+    names = [unquoted(name.strip()) if is_list else unquoted(name) for name in names]
     return names[0] if len(names) == 1 else names
+
+
+def unquoted(text: str) -> str:
+    """Returns a text without the quotes that enclose it, as Hydra's grammar has them."""
+    is_quoted = len(text) > 2 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1] if is_quoted else text
 
 
 def hints(function: Callable[..., object]) -> dict[str, Kind]:

@@ -10,9 +10,11 @@ from sentattn.data.cache import sha256
 from sentattn.data.readers.archives import neighbour
 from sentattn.errors import DataError, Fault
 
-CONFIG_FILE, TOKENIZER_FILE = "config.json", "tokenizer.json"
-WEIGHTS_FILES = "*.safetensors"
-ENCODER_FILES = (CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILES, f"{WEIGHTS_FILES}.index.json")
+CONFIG_FILE, ADAPTER_FILE = "config.json", "adapter_config.json"
+TOKENIZER_FILE, TOKENIZER_CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
+WEIGHTS_FILE, WEIGHTS_FILES = "model.safetensors", "*.safetensors"
+INDEX_FILE = f"{WEIGHTS_FILE}.index.json"
+ENCODER_FILES = (CONFIG_FILE, ADAPTER_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE, WEIGHTS_FILES, INDEX_FILE)
 
 
 def find_folder(name: str, *, key: str, files: Sequence[str] = ENCODER_FILES) -> Path:

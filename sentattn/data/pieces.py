@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import Regex, normalizers
 
-from sentattn.data.hub import TOKENIZER_FILE, find_folder
+from sentattn.data.hub import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, find_folder
 from sentattn.data.tokenizer import SPECIALS, UNKNOWN_ID, Clip, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault
 
@@ -70,10 +71,12 @@ class PieceTokenizer(Tokenizer):
         self.ids_V: NDArray[np.int32] = np.zeros(int(self.library_ids_V.max()) + 1, dtype=np.int32)
         self.ids_V[self.library_ids_V] = np.arange(len(self.pieces))
         self.mask_id = UNKNOWN_ID if mask is None else self.pieces.index(mask)
-        whole = library.encode("a")
-        is_special = np.array(whole.special_tokens_mask, dtype=bool)
-        ids, inside = self.ids_V[whole.ids], np.flatnonzero(~is_special)
-        self.prefix, self.suffix = ids[: inside[0]], ids[inside[-1] + 1 :]
+        inner = (library.encode(piece, add_special_tokens=False) for piece in self.pieces[self.num_special :])
+        if (text := next((encoding for encoding in inner if encoding.ids), None)) is None:
+            raise ValueError("none of its pieces is read as a piece")
+        ids = library.post_process(text).ids
+        start = next(i for i in range(len(ids)) if ids[i : i + len(text.ids)] == text.ids)
+        self.prefix, self.suffix = self.ids_V[ids[:start]], self.ids_V[ids[start + len(text.ids) :]]
         library.encode_special_tokens = True
         own = [] if library.normalizer is None else [library.normalizer]
         library.normalizer = normalizers.Sequence([normalizers.Replace(Regex(LINE_BREAKS), " "), *own])
@@ -117,9 +120,13 @@ def read_tokenizer(
         DataError: If there is none, or it cannot be used.
     """
     path = Path(name).expanduser()
-    path = path if path.is_file() else find_folder(name, key=key, files=[TOKENIZER_FILE]) / TOKENIZER_FILE
+    files = [TOKENIZER_FILE, TOKENIZER_CONFIG_FILE]
+    path = path if path.is_file() else find_folder(name, key=key, files=files) / TOKENIZER_FILE
     try:
-        return PieceTokenizer(path.read_text(encoding="utf-8"), max_length=max_length, clip=clip)
+        content = path.read_text(encoding="utf-8")
+        tokenizer = PieceTokenizer(content, max_length=max_length, clip=clip)
+        _require_one_case(content, path.with_name(TOKENIZER_CONFIG_FILE))
+        return tokenizer
     except FileNotFoundError as error:
         reason = f"there is no {TOKENIZER_FILE}, and other tokenizers do not say where a piece is in the text"
         raise DataError(Fault(key, "missing", f"{key}={name}: {reason}.")) from error
@@ -127,3 +134,20 @@ def read_tokenizer(
         raise
     except ValueError as error:  # also of a text that is not UTF-8
         raise DataError(Fault(key, "unreadable", f"{key}={name}: {path} cannot be used: {error}.")) from error
+
+
+def _require_one_case(content: str, config: Path) -> None:
+    """Refuses a `tokenizer.json` that lower-cases where the configuration beside it does not, or the reverse.
+
+    Raises:
+        ValueError: With both files; transformers follows the configuration.
+    """
+    if not config.is_file():
+        return
+    settings = json.loads(config.read_text(encoding="utf-8"))
+    wanted = settings.get("do_lower_case") if isinstance(settings, dict) else None
+    normalizer = json.loads(content).get("normalizer") or {}
+    found = normalizer.get("lowercase") if normalizer.get("type") == "BertNormalizer" else None
+    if isinstance(wanted, bool) and isinstance(found, bool) and wanted != found:
+        does = "lower-cases" if found else "keeps upper case"
+        raise ValueError(f"it {does}, and do_lower_case is {json.dumps(wanted)} in {config.name}; make them agree")

@@ -360,15 +360,15 @@ def integrated_gradients(model: TextClassifier, ids: Ids, label: int, *, most_st
         baselines: tuple[Tensor, ...] = (unknown_1LI,)
         effects_1OLC = mask_1L  # of no n-grams
         if isinstance(model, WideAndDeep):
-            states_1LD = model.encoder(model.embedding.contextual(words_1LI, mask_1L), mask_1L)
+            states_1LD = model.encoder(model.embedding.contextual(words_1LI, tokens_1L, mask_1L), mask_1L)
             terms, attention_1OL = model.wide(tokens_1L, mask_1L, states_1LD), model.wide.attention(states_1LD, mask_1L)
             counts_1OL, effects_1OLC = model.ngram_terms(terms, attention_1OL)
             present_1OL = (counts_1OL > 0).to(counts_1OL.dtype)
             inputs, baselines = (words_1LI, present_1OL), (unknown_1LI, torch.zeros_like(present_1OL))
 
     def logits(words_BLI: Tensor, *present: Tensor) -> Tensor:
-        mask_BL = mask_1L.expand(len(words_BLI), -1)
-        states_BLD = model.encoder(model.embedding.contextual(words_BLI, mask_BL), mask_BL)
+        tokens_BL, mask_BL = tokens_1L.expand(len(words_BLI), -1), mask_1L.expand(len(words_BLI), -1)
+        states_BLD = model.encoder(model.embedding.contextual(words_BLI, tokens_BL, mask_BL), mask_BL)
         logits_BC = model.classify(model.attention(states_BLD, mask_BL).values_BRD)
         for present_BOL in present:
             assert isinstance(model, WideAndDeep)

@@ -53,8 +53,8 @@ class Embedding(nn.Module, ABC):
         states_BLE: Tensor = self(tokens_BL, mask_BL)
         return states_BLE
 
-    def contextual(self, inputs_BLI: Tensor, mask_BL: Tensor) -> Tensor:
-        """Returns states_BLE."""
+    def contextual(self, inputs_BLI: Tensor, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+        """Returns states_BLE of vectors that take the place of those of the tokens."""
         return inputs_BLI
 
     def attended(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,8 +15,17 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, Fraction, Positive, Share, checked
-from sentattn.data.hub import CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILES, content_hash, find_folder
+from sentattn.data.hub import (
+    ADAPTER_FILE,
+    CONFIG_FILE,
+    INDEX_FILE,
+    TOKENIZER_FILE,
+    WEIGHTS_FILE,
+    content_hash,
+    find_folder,
+)
 from sentattn.data.pieces import read_tokenizer
+from sentattn.data.tokenizer import UNKNOWN_ID
 from sentattn.errors import DataError, Fault, SettingError
 from sentattn.models.dropout import Dropout
 from sentattn.models.embedding import Embedding, TrainingTexts
@@ -28,6 +38,11 @@ Type = Literal["float32", "bfloat16"]
 Layer = int | Literal["mix"]
 ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
 """Names that the configurations of transformers give to the dropout of an encoder's attention weights."""
+LFS_POINTER = b"version https://git-lfs"
+SHORT, LONG = 6, 16
+"""Tokens of a text without and with padding, whose states are compared."""
+TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1}
+"""Largest share of its states by which a text's may change next to padding."""
 
 
 class Pretrained(Embedding):
@@ -102,15 +117,14 @@ class Pretrained(Embedding):
         self.fingerprint = content_hash(self.folder)
         parameters = count_parameters(self.folder)
         tokenizer = read_tokenizer(str(self.folder), key=NAME)
-        if len(tokenizer) > config.vocab_size:
-            sizes = f"{len(tokenizer):,} tokens, and the encoder vectors for {config.vocab_size:,}"
-            raise _refused(self.folder, "conflict", f"{TOKENIZER_FILE} has {sizes}")
+        if (largest := int(tokenizer.library_ids_V.max())) >= config.vocab_size:
+            reason = f"the ids of {TOKENIZER_FILE} go to {largest:,}, and the encoder has {config.vocab_size:,} vectors"
+            raise _refused(self.folder, "conflict", reason)
         self.blank_id = tokenizer.mask_id
         self.register_buffer("library_ids_V", torch.from_numpy(tokenizer.library_ids_V), persistent=False)
         around = [] if special else sorted({*tokenizer.prefix.tolist(), *tokenizer.suffix.tolist()})
         self.register_buffer("hidden_ids_S", torch.tensor(around, dtype=torch.long), persistent=False)
         self.register_buffer("one", torch.ones(()), persistent=False)  # of the type that the model computes with
-        self.positions = _positions(config)
         self.layers = int(config.num_hidden_layers)
         self.cache_layers = cache_layers
         for key, number in (("layer", layer), *(("cache_layers", number) for number in cache_layers)):
@@ -138,11 +152,12 @@ class Pretrained(Embedding):
                     self.encoder.set_submodule(path, Dropout(part.p))
             parts = self._tuned_parts()
             if tuned_layers is not None and tuned_layers != len(parts):
-                message = (
-                    f"model.embedding.tuned_layers must be at most {len(parts)}, the layers up to "
-                    f"model.embedding.layer={layer}, got {tuned_layers}."
-                )
-                raise SettingError(Fault("model.embedding.tuned_layers", "range", message))
+                key = "model.embedding.tuned_layers"
+                if not parts:
+                    message = f"{key}: the layers of {config.model_type} are not tuned one by one; leave it out."
+                    raise SettingError(Fault(key, "conflict", message))
+                message = f"{key} must be at most {len(parts)}, the layers up to model.embedding.layer={layer}"
+                raise SettingError(Fault(key, "range", f"{message}, got {tuned_layers}."))
             for parameter in {*self.encoder.parameters()} - {p for layer in parts for p in layer}:
                 parameter.requires_grad_(False)
 
@@ -155,7 +170,7 @@ class Pretrained(Embedding):
             states_BLE: Cached states of the encoder for these tokens, which `encode` returns.
         """
         if self.encoder is not None:
-            return self.contextual(self.inputs(tokens_BL, mask_BL), mask_BL)
+            return self._finish(self._encoded(self.encoder, tokens_BL, mask_BL, [self.layer])[0], mask_BL)
         return self._finish(self.encode(tokens_BL, mask_BL)[0] if states_BLE is None else states_BLE, mask_BL)
 
     def layer_number(self, layer: Layer) -> Layer:
@@ -181,8 +196,7 @@ class Pretrained(Embedding):
         """
         with torch.autocast(tokens_BL.device.type, enabled=False):
             encoder = self._frozen_encoder(tokens_BL.device)
-            embedded_BLI = encoder.get_input_embeddings()(self._library_ids(tokens_BL))
-            states = self._encoded(encoder, embedded_BLI, mask_BL, layers or [self.layer])
+            states = self._encoded(encoder, tokens_BL, mask_BL, layers or [self.layer])
             return [states_BLE.to(torch.float16) for states_BLE in states]
 
     def inputs(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
@@ -194,17 +208,18 @@ class Pretrained(Embedding):
     def _library_ids(self, tokens_BL: Tensor) -> Tensor:
         return self.library_ids_V.to(tokens_BL.device)[tokens_BL]
 
-    def contextual(self, inputs_BLI: Tensor, mask_BL: Tensor) -> Tensor:
+    def contextual(self, inputs_BLI: Tensor, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states_BLE of `inputs`, unrounded, so that gradients pass; padding is all zeros."""
         encoder = self._frozen_encoder(inputs_BLI.device) if self.encoder is None else self.encoder
-        return self._finish(self._encoded(encoder, inputs_BLI, mask_BL, [self.layer])[0], mask_BL)
+        with _starting_from(encoder, inputs_BLI):
+            return self._finish(self._encoded(encoder, tokens_BL, mask_BL, [self.layer])[0], mask_BL)
 
     def _encoded(
-        self, encoder: PreTrainedModel, inputs_BLI: Tensor, mask_BL: Tensor, layers: Sequence[Layer]
+        self, encoder: PreTrainedModel, tokens_BL: Tensor, mask_BL: Tensor, layers: Sequence[Layer]
     ) -> list[Tensor]:
         numbers = [self.layer_number(layer) for layer in layers]
         output = encoder(
-            inputs_embeds=inputs_BLI,
+            input_ids=self._library_ids(tokens_BL),
             attention_mask=mask_BL.long(),
             output_hidden_states=any(number != self.layers for number in numbers),
         )
@@ -240,10 +255,9 @@ class Pretrained(Embedding):
             return
         # A norm after the last layer, for example. Processes that share a training wait for each gradient.
         tuned = [parameter for parameter in self.encoder.parameters() if parameter.requires_grad]
-        tokens_BL = torch.zeros(1, 2, dtype=torch.long)
+        tokens_BL = torch.full((1, 2), UNKNOWN_ID)
         with torch.random.fork_rng():  # of dropout
-            inputs_BLI = self.inputs(tokens_BL, tokens_BL == 0)
-            [states_BLE] = self._encoded(self.encoder, inputs_BLI, tokens_BL == 0, [self.layer])
+            [states_BLE] = self._encoded(self.encoder, tokens_BL, tokens_BL == UNKNOWN_ID, [self.layer])
         gradients = torch.autograd.grad(states_BLE.sum(), tuned, allow_unused=True)
         for parameter, gradient in zip(tuned, gradients, strict=True):
             parameter.requires_grad_(gradient is not None)
@@ -257,8 +271,12 @@ class Pretrained(Embedding):
         """Returns the parameters of each tuned layer, that which is read first, and of the rest if all are tuned."""
         if self.encoder is None:
             return []
-        lists = (m for m in self.encoder.modules() if isinstance(m, nn.ModuleList) and len(m) == self.layers)
-        layers = [list(layer.parameters()) for layer in next(lists, [])]
+        lists: dict[str, nn.ModuleList] = {}  # several where attention and feed-forward parts are apart, as in XLM
+        for name, module in self.encoder.named_modules():
+            is_inside = any(name.startswith(f"{outer}.") for outer in lists)
+            if isinstance(module, nn.ModuleList) and len(module) == self.layers and not is_inside:
+                lists[name] = module
+        layers = [[p for part in parts for p in part.parameters()] for parts in zip(*lists.values(), strict=True)]
         number = self.layer_number(self.layer)
         top = self.layers if number == "mix" else number
         tuned = layers[:top][::-1]
@@ -283,6 +301,9 @@ def read_config(folder: Path) -> PretrainedConfig:
         raise SettingError(Fault("model/embedding", "package", message)) from error
     logging.disable_progress_bar()
     logging.set_verbosity_error()
+    if (folder / ADAPTER_FILE).exists():
+        reason = f"{ADAPTER_FILE} belongs to an adapter, which is not read; merge it into its encoder and save that"
+        raise _refused(folder, "unsupported", reason)
     content: dict[str, object] = {}
     try:
         content = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
@@ -293,11 +314,16 @@ def read_config(folder: Path) -> PretrainedConfig:
         if "auto_map" in content:
             reason = "it needs code of its own, which is never run; choose an encoder that transformers has itself"
             raise _refused(folder, "unsupported", reason) from error
+        if inner := next((path.parent for path in sorted(folder.glob(f"*/{CONFIG_FILE}"))), None):
+            reason = f"its {CONFIG_FILE} is not that of an encoder; type {NAME}={inner}, whose may be"
+            raise _refused(folder, "not_found", reason) from error
         raise _refused(folder, "unreadable", f"{CONFIG_FILE} cannot be read: {_first_line(error)}") from error
     is_decoder = config.is_encoder_decoder or getattr(config, "is_decoder", False)
     if is_decoder or type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
         reason = f"{config.model_type} is no encoder that is trained to fill in words; choose one such as BERT"
         raise _refused(folder, "unsupported", reason)
+    if hasattr(config, "attention_type"):
+        config.attention_type = "original_full"  # BigBird's sparse attention reads padding
     return config
 
 
@@ -310,16 +336,24 @@ def _first_line(error: Exception) -> str:
 
 
 def count_parameters(folder: Path) -> int:
-    """Returns the number of parameters in the files of weights, from their headers.
+    """Returns the number of parameters in the weights that are loaded, from the headers of their files.
 
     Raises:
         DataError: If there is no such file, or one is damaged.
     """
-    number, files = 0, list(folder.glob(WEIGHTS_FILES))
-    if not files:
-        raise _refused(folder, "missing", f"there are no weights as {WEIGHTS_FILES}; pickled weights are not read")
-    for file in files:
+    number = 0
+    whole, index = folder / WEIGHTS_FILE, folder / INDEX_FILE
+    try:
+        shards = {} if whole.exists() else json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+    except FileNotFoundError as error:
+        reason = f"there are no weights as {WEIGHTS_FILE}; pickled weights are not read"
+        raise _refused(folder, "missing", reason) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _refused(folder, "unreadable", f"{index.name} cannot be read: {error}") from error
+    for file in sorted({folder / name for name in shards.values()}) or [whole]:
         try:
+            if file.open("rb").read(len(LFS_POINTER)) == LFS_POINTER:
+                raise _refused(folder, "missing", f"{file.name} is a pointer of Git LFS: type git lfs pull")
             with safe_open(file, framework="pt") as weights:
                 number += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
         except (OSError, SafetensorError) as error:
@@ -335,16 +369,6 @@ def _set_attention_dropout(config: PretrainedConfig, share: float) -> None:
     setattr(config, names[0], share)
 
 
-def _positions(config: PretrainedConfig) -> int | None:
-    """Returns the most tokens of a text, or None for any number."""
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions is None or positions <= 0:
-        return None
-    # RoBERTa and its like number positions from the id of padding on.
-    from_padding = config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xlm-roberta-xl")
-    return int(positions - (config.pad_token_id or 0) - 1 if from_padding else positions)
-
-
 @functools.lru_cache(maxsize=2)
 def load_encoder(folder: Path, fingerprint: str, dtype: Type) -> PreTrainedModel:
     """Returns a frozen encoder; `fingerprint` is that of its files, so that changed files are read again.
@@ -354,9 +378,11 @@ def load_encoder(folder: Path, fingerprint: str, dtype: Type) -> PreTrainedModel
     """
     from transformers import AutoModel
 
+    config = read_config(folder)
     try:
         encoder, loaded = AutoModel.from_pretrained(
             folder,
+            config=config,
             dtype=getattr(torch, dtype),
             ignore_mismatched_sizes=True,  # which are refused below
             output_loading_info=True,
@@ -370,11 +396,73 @@ def load_encoder(folder: Path, fingerprint: str, dtype: Type) -> PreTrainedModel
     if lacking := [name for name in lacking if not name.startswith("pooler.")]:
         reason = f"its weights do not fit {CONFIG_FILE}: {len(lacking)} are missing or of another size ({lacking[0]})"
         raise _refused(folder, "conflict", reason)
-    return _without_pooler(encoder).eval().requires_grad_(False)
+    encoder = _without_pooler(encoder).eval().requires_grad_(False)
+    try:
+        if not isinstance(encoder.get_input_embeddings(), nn.Embedding):
+            raise ValueError("it has no table of vectors")
+        differs = _reads_padding(encoder)
+    except Exception as error:  # each encoder has errors of its own
+        reason = f"{config.model_type} does not make states of ids alone: {_first_line(error)}"
+        raise _refused(folder, "unsupported", reason) from error
+    if differs:
+        reason = f"the states of {config.model_type} depend on the padding after a text, so on the texts next to it"
+        raise _refused(folder, "unsupported", f"{reason}; choose another encoder, such as BERT")
+    return encoder
+
+
+def _reads_padding(encoder: PreTrainedModel) -> bool:
+    """Whether the states of a text are others, or more, where padding follows it, in any layer."""
+    padding = encoder.config.pad_token_id or 0
+    ids = [number for number in range(encoder.config.vocab_size) if number != padding][-SHORT:]
+    layers = []
+    for length in (SHORT, LONG):
+        ids_1L = torch.tensor([ids + [padding] * (length - SHORT)], device=encoder.device)
+        mask_1L = (torch.arange(length, device=encoder.device) < SHORT).long()[None]
+        with torch.no_grad():
+            output = encoder(input_ids=ids_1L, attention_mask=mask_1L, output_hidden_states=True)
+        shape = (1, length, encoder.config.hidden_size)
+        hidden = [*output.hidden_states[: encoder.config.num_hidden_layers], output.last_hidden_state]
+        if len(hidden) <= encoder.config.num_hidden_layers or any(states_1LE.shape != shape for states_1LE in hidden):
+            return True
+        layers.append(torch.cat([states_1LE[:, :SHORT].float() for states_1LE in hidden]))
+    alone_KLE, padded_KLE = layers
+    change_K = (padded_KLE - alone_KLE).norm(dim=(1, 2)) / alone_KLE.norm(dim=(1, 2))
+    return bool((change_K > TOLERANCE[encoder.dtype]).any())
 
 
 def _without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:
     """Drops BERT's pooler, which no state depends on and whose parameters would never get a gradient."""
     if getattr(encoder, "pooler", None) is not None:
-        encoder.pooler = None
+        encoder.pooler = nn.Identity()
     return encoder
+
+
+@contextmanager
+def _starting_from(encoder: PreTrainedModel, inputs_BLI: Tensor) -> Iterator[None]:
+    """Gives an encoder vectors in place of those of its ids."""
+    length = inputs_BLI.shape[1]  # an encoder may add padding of its own, as Longformer does
+    handle = encoder.get_input_embeddings().register_forward_hook(
+        lambda module, arguments, embedded_BLI: torch.cat([inputs_BLI, embedded_BLI[:, length:]], dim=1)
+    )
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def most_tokens(folder: Path, length: int | None) -> int | None:
+    """Returns the most tokens of a text that an encoder has positions for, if `length` may be more; else None.
+
+    Encoders such as RoBERTa number positions from the id of padding on, of which only their modules know.
+    """
+    config = read_config(folder)
+    positions = getattr(config, "max_position_embeddings", None) or 0
+    if positions <= 0 or (length is not None and length < positions - max(1, config.pad_token_id or 0)):
+        return None
+    from transformers import AutoModel
+
+    with torch.device("meta"):
+        modules = dict(AutoModel.from_config(config, trust_remote_code=False).named_modules())
+    before = [getattr(module, "padding_idx", None) for name, module in modules.items() if "position" in name]
+    most = positions - max((padding + 1 for padding in before if padding is not None), default=0)
+    return None if length is not None and length <= most else most

@@ -53,7 +53,7 @@ class LearningRates(LearningRateMonitor):
 
 
 class FiniteLoss(Callback):
-    """Stops the training when the loss becomes NaN or infinite.
+    """Stops the training when the loss, or the validation loss after an epoch, becomes NaN or infinite.
 
     It looks at the losses of `every` steps at once, so that a GPU is not synchronized at each of them.
     """
@@ -71,9 +71,13 @@ class FiniteLoss(Callback):
             finite = torch.stack(self._losses).isfinite()
             first, self._losses = batch_idx + 1 - len(self._losses), []
             if not finite.all():
-                self._stop(trainer, first + int(finite.int().argmin()))
+                self._stop(trainer, "loss", first + int(finite.int().argmin()))
 
-    def _stop(self, trainer: Trainer, batch_idx: int) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not trainer.callback_metrics.get("val/loss", torch.zeros(())).isfinite():  # after the last step
+            self._stop(trainer, "validation loss", int(trainer.num_training_batches) - 1)
+
+    def _stop(self, trainer: Trainer, part: str, batch_idx: int) -> None:
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         if trainer.precision.startswith("16"):
             key, advice = "trainer.precision", "float16 overflows easily: try trainer.precision=bf16-mixed or 32-true"
@@ -82,7 +86,7 @@ class FiniteLoss(Callback):
         else:
             key, advice = "optimizer.lr", "try a smaller optimizer.lr"
         message = (
-            f"The loss became NaN or infinite in epoch {trainer.current_epoch + 1}, batch {batch_idx + 1}; "
+            f"The {part} became NaN or infinite in epoch {trainer.current_epoch + 1}, batch {batch_idx + 1}; "
             f"the learning rate was {rate:.2g}; {advice}."
         )
         raise TrainingError(Fault(key, "diverged", message))

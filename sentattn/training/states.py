@@ -30,7 +30,7 @@ from sentattn.data.sampling import Rows
 from sentattn.distributed import ranks
 from sentattn.errors import DataError, Fault, SettingError
 from sentattn.models.classifier import TextClassifier
-from sentattn.models.pretrained import Layer, Pretrained
+from sentattn.models.pretrained import Layer, Pretrained, most_tokens
 
 FORMAT = 3
 BATCH_TOKENS = 2048
@@ -323,9 +323,9 @@ def require_positions(length: int | None, model: TextClassifier) -> None:
         SettingError: With both numbers.
     """
     embedding = model.embedding
-    if isinstance(embedding, Pretrained) and embedding.positions and (length is None or length > embedding.positions):
+    if isinstance(embedding, Pretrained) and (most := most_tokens(embedding.folder, length)):
         message = (
-            f"data.max_length must be at most {embedding.positions}, the positions of "
+            f"data.max_length must be at most {most}, the positions of "
             f"model.embedding.name={embedding.name}, got {'null' if length is None else length}."
         )
         raise SettingError(Fault("data.max_length", "range", message))

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
 from annotated_types import Ge, Le
+from hypothesis import given
+from hypothesis import strategies as st
 from refusals import faults_of
 from torch import Tensor
 
@@ -25,6 +27,7 @@ from sentattn.config.types import (
     fault,
     mismatch,
     parse,
+    parse_names,
     resolve,
 )
 from sentattn.errors import SettingError
@@ -151,3 +154,8 @@ def test_checked_checks_positional_arguments() -> None:
 def test_help_imports_no_pydantic() -> None:
     program = "import sys; from sentattn import train; train.main(['--help']); assert 'pydantic' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2], capture_output=True)
+
+
+@given(st.lists(st.text("ab.,= []", min_size=1).map(str.strip).filter(bool), min_size=2))
+def test_names_of_a_list_are_read_as_they_are_typed(names: list[str]) -> None:
+    assert parse_names(as_typed(names)) == names

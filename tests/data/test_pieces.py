@@ -12,7 +12,7 @@ from encoder_files import SPECIAL, write_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as LibraryTokenizer
-from tokenizers import models, pre_tokenizers, trainers
+from tokenizers import models, pre_tokenizers, processors, trainers
 
 from sentattn.config.compose import compose
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
@@ -171,7 +171,8 @@ def test_a_revision_follows_the_name_and_no_weights_are_downloaded(
     settings = compose(["model=pretrained", "model.embedding.name=some/encoder", "model.embedding.revision=v2"])
     read_tokenizer(settings["data"]["tokenizer"])
     read_tokenizer(compose(["model=pretrained", "model.embedding.name=some/encoder"])["data"]["tokenizer"])
-    assert asked == [("some/encoder", "v2", ["tokenizer.json"]), ("some/encoder", None, ["tokenizer.json"])]
+    files = ["tokenizer.json", "tokenizer_config.json"]
+    assert asked == [("some/encoder", "v2", files), ("some/encoder", None, files)]
 
 
 def test_a_folder_without_a_fast_tokenizer(tmp_path: Path) -> None:
@@ -185,3 +186,28 @@ def test_a_length_without_room_for_pieces(folder: Path) -> None:
     with pytest.raises(DataError) as error:
         read_tokenizer(str(folder), max_length=2)
     assert error.value.faults[0].key == "data.max_length"
+
+
+@pytest.mark.parametrize(("lower", "is_refused"), [(True, False), (False, True), (None, False)])
+def test_a_configuration_that_contradicts_the_case_is_refused(
+    folder: Path, tmp_path: Path, lower: bool | None, is_refused: bool
+) -> None:
+    (tmp_path / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())  # which lower-cases
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": lower}))
+    if not is_refused:
+        assert len(read_tokenizer(str(tmp_path))) == len(read_tokenizer(str(folder)))
+        return
+    with pytest.raises(DataError) as error:
+        read_tokenizer(str(tmp_path))
+    assert error.value.faults[0].kind == "unreadable"
+
+
+def test_special_tokens_are_found_without_latin_letters(tmp_path: Path) -> None:
+    library = LibraryTokenizer(
+        models.BPE(vocab={"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "я": 4, "д": 5}, merges=[])
+    )
+    library.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>"])
+    library.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    library.save(str(tmp_path / "tokenizer.json"))
+    [encoded] = read_tokenizer(str(tmp_path)).encode(["дя"])
+    assert encoded.tokens == ["<s>", "д", "я", "</s>"]

@@ -50,7 +50,7 @@ def test_states_are_those_of_transformers(minilm: Path) -> None:
     tokens_BL = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     mask_BL = torch.arange(tokens_BL.shape[1]) < torch.tensor([len(row) for row in rows])[:, None]
     with torch.no_grad():
-        exact_BLE = embedding.contextual(embedding.inputs(tokens_BL, mask_BL), mask_BL)
+        exact_BLE = embedding.contextual(embedding.inputs(tokens_BL, mask_BL), tokens_BL, mask_BL)
         [rounded_BLE] = embedding.encode(tokens_BL, mask_BL)
         for row, text in enumerate(TEXTS):
             expected = model(**tokenizer(text, return_tensors="pt", truncation=False)).last_hidden_state[0]

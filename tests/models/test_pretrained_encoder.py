@@ -19,7 +19,7 @@ from sentattn.data.pieces import read_tokenizer
 from sentattn.errors import DataError, SettingError
 from sentattn.models.dropout import Dropout
 from sentattn.models.embedding import TrainingTexts
-from sentattn.models.pretrained import Pretrained
+from sentattn.models.pretrained import Pretrained, most_tokens
 
 TEXTS = ("The film was good.", "I did not like the ending of this film at all!", "bad")
 
@@ -143,7 +143,7 @@ def test_a_frozen_encoder_is_no_part_of_the_model(folder: Path) -> None:
 def test_gradients_reach_the_input_vectors(folder: Path) -> None:
     embedding, (tokens_BL, mask_BL) = make(folder), batch(folder)
     inputs_BLI = embedding.inputs(tokens_BL, mask_BL).clone().requires_grad_()
-    states_BLE = embedding.contextual(inputs_BLI, mask_BL)
+    states_BLE = embedding.contextual(inputs_BLI, tokens_BL, mask_BL)
     torch.testing.assert_close(states_BLE, embedding(tokens_BL, mask_BL), rtol=0, atol=5e-3)
     states_BLE[0, 0].square().sum().backward()
     assert inputs_BLI.grad is not None
@@ -189,7 +189,7 @@ def test_the_first_embeddings_alone_are_tuned(folder: Path) -> None:
     trained = {name for name, parameter in embedding.encoder.named_parameters() if parameter.requires_grad}
     assert trained == {name for name, _ in embedding.encoder.named_parameters() if name.startswith("embeddings.")}
     assert [group["lr"] for group in embedding.parameter_groups()] == [1e-3]
-    assert refused(folder, frozen=False, layer=0, tuned_layers=1) == ("model.embedding.tuned_layers", "range")
+    assert refused(folder, frozen=False, layer=0, tuned_layers=1) == ("model.embedding.tuned_layers", "conflict")
 
 
 def test_an_encoder_that_was_saved_in_bfloat16_is_tuned_in_float32(copied: Path) -> None:
@@ -265,6 +265,45 @@ def test_weights_in_pickles_are_refused(copied: Path) -> None:
     assert refused(copied) == (NAME, "missing")
 
 
+def test_parameters_are_those_of_the_weights_that_are_loaded(folder: Path, copied: Path) -> None:
+    weights = load_file(copied / "model.safetensors")
+    save_file(weights, copied / "model.fp16.safetensors")
+    assert make(copied).frozen_parameters == make(folder).frozen_parameters
+    names = sorted(weights)
+    files = {"model-1.safetensors": names[::2], "model-2.safetensors": names[1::2]}
+    for file, part in files.items():
+        save_file({name: weights[name] for name in part}, copied / file, metadata={"format": "pt"})
+    where = {name: file for file, part in files.items() for name in part}
+    (copied / "model.safetensors").unlink()
+    (copied / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    assert make(copied).frozen_parameters == make(folder).frozen_parameters
+    torch.testing.assert_close(make(copied)(*batch(copied)), make(folder)(*batch(folder)))
+    (copied / "model.safetensors.index.json").write_text("[]")
+    assert refused(copied) == (NAME, "unreadable")
+
+
+def test_a_pointer_of_git_lfs_is_named(copied: Path) -> None:
+    (copied / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+    assert refused(copied) == (NAME, "missing")
+
+
+@pytest.mark.parametrize("has_base", [True, False])
+def test_an_adapter_is_refused(copied: Path, has_base: bool) -> None:
+    (copied / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    if not has_base:
+        (copied / "config.json").unlink()
+    assert refused(copied) == (NAME, "unsupported")
+
+
+def test_an_encoder_in_an_inner_folder_is_named(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "0_Transformer")
+    (tmp_path / "config.json").write_text('{"__version__": "0.3.9"}')
+    with pytest.raises(DataError) as error:
+        Pretrained(num_embeddings=8, name=str(tmp_path))
+    assert error.value.faults[0].kind == "not_found"
+    assert str(tmp_path / "0_Transformer") in str(error.value)
+
+
 def test_a_configuration_that_asks_for_code_is_refused(copied: Path) -> None:
     (copied / "own.py").write_text("raise SystemExit('this code was run')")
     change_config(copied, model_type="own", auto_map={"AutoConfig": "own.Config", "AutoModel": "own.Model"})
@@ -313,7 +352,7 @@ FAMILIES = {
     "ModernBertConfig": {},
     "DebertaV2Config": {},
 }
-ROOM = {"RobertaConfig": 63, "MPNetConfig": 63}
+ROOM = {"RobertaConfig": 63, "MPNetConfig": 62}
 """Texts of families that number positions from the id of padding on have fewer than 64."""
 
 
@@ -329,22 +368,27 @@ def test_states_of_other_families(family: str, tmp_path: Path) -> None:
     model = transformers.AutoModel.from_config(getattr(transformers, family)(**settings)).eval()
     model.save_pretrained(tmp_path)
     embedding = make(tmp_path, norm=False)
-    assert embedding.positions == ROOM.get(family, 64)
+    room = ROOM.get(family, 64)
+    assert (most_tokens(tmp_path, room), most_tokens(tmp_path, room + 1)) == (None, room)
     states_BLE = embedding(*batch(tmp_path))
     for row, expected in enumerate(by_transformers(tmp_path)):
         torch.testing.assert_close(states_BLE[row, : len(expected[-1])], expected[-1], rtol=1e-3, atol=2e-3)
     layers = [len(group["params"]) for group in make(tmp_path, frozen=False).parameter_groups()]
     assert len(layers) == (1 if family == "AlbertConfig" else 3)  # whose layers are one and the same
     if family == "AlbertConfig":
-        assert refused(tmp_path, frozen=False, tuned_layers=1) == ("model.embedding.tuned_layers", "range")
+        assert refused(tmp_path, frozen=False, tuned_layers=1) == ("model.embedding.tuned_layers", "conflict")
     lower = make(tmp_path, frozen=False, layer=1, norm=False)
     lower(*batch(tmp_path)).square().sum().backward()
     for name, parameter in lower.named_parameters():
         assert (parameter.grad is not None) == parameter.requires_grad, name
 
 
-def test_a_vocabulary_larger_than_the_embedding_is_refused(copied: Path) -> None:
-    change_config(copied, vocab_size=10)
+def test_ids_beyond_the_vectors_are_refused(copied: Path) -> None:
+    size = json.loads((copied / "config.json").read_text())["vocab_size"]
+    tokenizer = json.loads((copied / "tokenizer.json").read_text())
+    last = max(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].__getitem__)
+    tokenizer["model"]["vocab"][last] = size  # as many tokens as vectors, with a gap
+    (copied / "tokenizer.json").write_text(json.dumps(tokenizer))
     assert refused(copied) == (NAME, "conflict")
 
 

@@ -117,6 +117,13 @@ def test_a_diverged_training_fails(tmp_path: Path) -> None:
     assert not (result.parent / "model").exists()
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_training_that_diverges_in_its_last_step_fails(tmp_path: Path) -> None:
+    unstable = ["optimizer=sgd", "optimizer.lr=5e37", "trainer.gradient_clip_val=null", "trainer.max_epochs=1"]
+    words = tiny(*unstable, "data.batch_size=1000", f"output_dir={tmp_path}")
+    assert refused(lambda: fit(words)) == [("trainer.gradient_clip_val", "diverged")]
+
+
 def test_denormal_numbers_are_zero_in_a_training(tmp_path: Path) -> None:
     smallest = torch.tensor([2.0**-126])  # half of it is a denormal number
     assert torch.set_flush_denormal(False)

@@ -209,6 +209,8 @@ class Table(RecordData):
         header: Whether CSV and TSV begin with the names of their columns; without, columns are numbers from 1 on, such
             as `data.text=2`.
         encoding: Encoding of CSV, TSV and JSON by Python's name, such as `latin-1` or `cp1252`.
+        quotes: Whether quotes enclose texts of a CSV or TSV, which may have line breaks then; false reads quotes as
+            text. null: they do, and a text of a TSV with a line break is refused.
         settings: Those of `RecordData`.
 
     Raises:
@@ -227,11 +229,12 @@ class Table(RecordData):
         label: str = "label",
         header: bool = True,
         encoding: str = "utf-8",
+        quotes: bool | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(name=name, **settings)
         self.choice |= {"text": text, "label": label}
-        self.options = tables.Options(header, encoding)
+        self.options = tables.Options(header, encoding, quotes)
         self.files = {split: file for split, file in (("train", train), ("val", val), ("test", test)) if file}
         if faults := tables.setting_faults({**self.choice, **self.files}):
             raise SettingError(*faults)

@@ -75,14 +75,21 @@ class YelpSource(Source):
 
     def read(self, split: str) -> Iterator[Row]:
         """Yields the reviews in the order of the files."""
+        found, is_table = set[int](), False
         for file in self._files[split]:
             with file.open(KEY, WHERE) as stream:
                 reader, classes = _reader(stream.peek(), file)
+                is_table = is_table or reader in (_read_csv, _read_parquet)
                 for place, text, rating in reader(stream, file):
                     where = f"{file}, {place}"
                     if text is not None and not isinstance(text, str):
                         raise _error("type", f"{where}: the text must be a string, got {reprlib.repr(text)}.")
-                    yield Row(text or "", _label(rating, classes, where))
+                    found.add(label := _label(rating, classes, where))
+                    yield Row(text or "", label)
+        if is_table and found == {0, 1}:
+            advice = "data=table data.train=train.csv data.test=test.csv data.header=false data.label=1 data.text=2"
+            message = f"all ratings are 1 or 2, as those of yelp_review_polarity, which are no stars; type {advice}."
+            raise _error("range", f"{self._files[split][0]}: {message}")
 
 
 def _find_files(path: Path) -> dict[str, list[File]]:

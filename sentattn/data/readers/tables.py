@@ -11,6 +11,7 @@ import json
 import math
 import re
 import reprlib
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from decimal import Decimal
 from encodings.aliases import aliases
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 from sentattn.config.types import Json, Node, as_typed
 from sentattn.data.readers.archives import COMPRESSIONS, existing, reading
@@ -37,6 +38,7 @@ QUOTES = (
     "a text with a delimiter, a line break or a quote in it must be in quotes, and each quote in it written twice, as "
     'in "He said ""good""".'
 )
+AS_TEXT = "[data.]quotes=false reads quotes as text."
 JSON_FORMS = "a file of JSON holds an object on each line, or one array of objects"
 ENCODINGS = "save it as UTF-8 (in a spreadsheet: CSV UTF-8), or type its encoding, such as [data.]encoding=latin-1"
 TARGET = "sentattn.data.datasets.table.Table"
@@ -77,11 +79,14 @@ class Options(NamedTuple):
     Attributes:
         header: Whether a CSV or TSV begins with the names of its columns, which otherwise are numbers from 1.
         encoding: Encoding of a text by Python's name.
+        quotes: Whether quotes enclose a field of a CSV or TSV, which may have line breaks then; False reads them as
+            text. None: they do, but a row of a TSV has one line, since many are written without quotes.
         keep_others: Whether records have the columns that are not required too.
     """
 
     header: bool = True
     encoding: str = UTF8
+    quotes: bool | None = None
     keep_others: bool = False
 
 
@@ -174,7 +179,7 @@ def read_delimited(
     lines = text_lines(stream, name, options)
     first = list(itertools.islice(lines, MAX_HEADER_LINES))
     delimiter = _delimiter(first, columns, delimiter, options)
-    rows = delimited_rows(itertools.chain(first, lines), name, delimiter)
+    rows = delimited_rows(itertools.chain(first, lines), name, delimiter, options.quotes)
     if (first_row := next(rows, None)) is None:
         raise DataError(Fault("", "missing", f"{name} is empty."))
     header = first_row[1] if options.header else [*map(str, range(1, len(first_row[1]) + 1))]
@@ -199,7 +204,8 @@ def _delimiter(first: Sequence[str], columns: Sequence[str], preferred: str, opt
     headers: dict[str, list[str]] = {}
     for delimiter in dict.fromkeys([preferred, *DELIMITERS]):
         try:
-            fields = next(filter(any, csv.reader(first, delimiter=delimiter, strict=True)), [])
+            rows = csv.reader(first, delimiter=delimiter, quoting=_quoting(options.quotes), strict=True)
+            fields = next(filter(any, rows), [])
             headers[delimiter] = fields if options.header else [*map(str, range(1, len(fields) + 1))]
         except csv.Error:
             headers[delimiter] = []
@@ -207,22 +213,34 @@ def _delimiter(first: Sequence[str], columns: Sequence[str], preferred: str, opt
     return fitting[0] if fitting else max(headers, key=lambda delimiter: len(headers[delimiter]))
 
 
-def delimited_rows(lines: Iterable[str], name: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+def _quoting(quotes: bool | None) -> Literal[0, 3]:
+    return csv.QUOTE_NONE if quotes is False else csv.QUOTE_MINIMAL
+
+
+def delimited_rows(
+    lines: Iterable[str], name: str, delimiter: str = ",", quotes: bool | None = None
+) -> Iterator[tuple[int, list[str]]]:
     """Yields the rows of a CSV or TSV that are not empty, each with the line on which it begins.
+
+    `quotes` is that of `Options`.
 
     Raises:
         DataError: If the quotes of a row are wrong; the message names the line.
     """
     csv.field_size_limit(MAX_CHARACTERS)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    reader = csv.reader(lines, delimiter=delimiter, quoting=_quoting(quotes), strict=True)
     while True:
         number = reader.line_num + 1
         try:
             fields = next(reader, None)
         except csv.Error as error:
-            raise damaged(f"{name}, line {number}: {error} in the row that begins here; {QUOTES}") from error
+            advice = f"{QUOTES} {AS_TEXT}" if quotes is None else QUOTES
+            raise damaged(f"{name}, line {number}: {error} in the row that begins here; {advice}") from error
         if fields is None:
             return
+        if quotes is None and delimiter == "\t" and reader.line_num > number:
+            lasts = f"a quote opens in the row that begins here, and closes in line {reader.line_num}"
+            raise damaged(f"{name}, line {number}: {lasts}. {AS_TEXT} [data.]quotes=true joins the lines of a text.")
         if any(fields):
             yield number, fields
 
@@ -397,8 +415,8 @@ def joined(parts: Iterable[str | None]) -> str:
 def label_name(value: object) -> str | None:
     """Returns the name of the class of a label, or None for a missing label.
 
-    1, 1.0 and "1" are the same class, and so are true, "True" and "TRUE", and a day and its midnight. Spaces around a
-    word are ignored. `MISSING` are missing labels in every format.
+    1, 1.0 and "1" are the same class, and so are true, "True" and "TRUE", a day and its midnight, and both encodings of
+    an accented letter. Spaces around a word are ignored. `MISSING` are missing labels in every format.
 
     Raises:
         TypeError: If the value is neither a string, a number, a boolean nor a date.
@@ -411,7 +429,7 @@ def label_name(value: object) -> str | None:
         if isinstance(value, float | Decimal) and math.isfinite(value):
             return _shortest(format(Decimal(repr(value)) if isinstance(value, float) else value, "f"))
         raise TypeError(f"{value!r} is no label")
-    word = value.strip().removesuffix(MIDNIGHT)
+    word = unicodedata.normalize("NFC", value).strip().removesuffix(MIDNIGHT)
     if word in MISSING:
         return None
     if word.lower() in ("true", "false"):
@@ -498,7 +516,7 @@ def check(data: Node, *, split: str | None = None) -> None:
     if data["_target_"] != TARGET:
         return
     faults, files = setting_faults(data), {name: data[name] for name in SPLITS if data.get(name)}
-    options = Options(data.get("header", True), data.get("encoding", UTF8))
+    options = Options(data.get("header", True), data.get("encoding", UTF8), data.get("quotes"))
     columns = [*as_columns(data["text"]), data["label"]]
     if split in files:
         files = {split: files[split]}

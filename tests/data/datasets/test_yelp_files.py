@@ -26,6 +26,7 @@ from yelp_forms import (
 )
 
 from sentattn.data.datasets.yelp import YelpSource
+from sentattn.errors import DataError
 
 
 @pytest.fixture(params=FORMS)
@@ -114,3 +115,12 @@ def test_an_encrypted_or_unknown_zip_is_reported(tmp_path: Path) -> None:
     content[8:10] = content[directory + 10 : directory + 12] = (9).to_bytes(2, "little")  # Deflate64, as of Windows
     path.write_bytes(content)
     assert str(path) in refusal(path)
+
+
+def test_ratings_of_two_classes_are_no_stars(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.csv").write_text('"1","bad"\n"2","good"\n' * 3)
+    source = YelpSource(tmp_path)
+    with pytest.raises(DataError) as error:
+        list(source.read("train"))
+    assert (error.value.faults[0].key, error.value.faults[0].kind) == ("data.path", "range")

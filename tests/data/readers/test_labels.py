@@ -35,6 +35,7 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]))
         ([1e-7, "0.0000001"], "0.0000001"),
         ([True, "True", "TRUE", "true "], "true"),
         (["very good", " very good\n"], "very good"),
+        (["caf\u00e9", "cafe\u0301"], "caf\u00e9"),
         (["007"], "007"),
         (["1e3"], "1e3"),
         (["4,5"], "4,5"),

@@ -47,7 +47,7 @@ def write(path: Path) -> Path:
 
 @pytest.mark.parametrize("ending", [*ENDINGS, ".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz", ".CSV", ".Csv.GZ"])
 def test_every_ending_gives_the_same_rows(tmp_path: Path, ending: str) -> None:
-    found = records(write(tmp_path / f"my.reviews{ending}"), ["review", "stars"])
+    found = records(write(tmp_path / f"my.reviews{ending}"), ["review", "stars"], options=Options(quotes=True))
     assert [tuple(record.values.values()) for record in found] == ROWS
 
 
@@ -83,9 +83,11 @@ COLUMNS = ("review", "stars")
 OTHERS = Options(keep_others=True)
 
 
-def read(content: str | bytes, columns: Sequence[str] = COLUMNS, delimiter: str = ",") -> list[Record]:
+def read(
+    content: str | bytes, columns: Sequence[str] = COLUMNS, delimiter: str = ",", quotes: bool | None = None
+) -> list[Record]:
     stream = io.BytesIO(content if isinstance(content, bytes) else content.encode())
-    return list(read_delimited(stream, "table", columns, delimiter=delimiter))
+    return list(read_delimited(stream, "table", columns, options=Options(quotes=quotes), delimiter=delimiter))
 
 
 def values(content: str | bytes, **settings: Any) -> list[list[str]]:
@@ -103,7 +105,8 @@ def test_csv_rows_round_trip(rows: list[tuple[str, ...]], sign: str, end: str, m
     # A minimum of quotes would leave those away that a line end other than `end` needs.
     writer = csv.writer(file, delimiter=sign, lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerows([("review", "stars", "place"), *rows])
-    assert values(mark + file.getvalue(), columns=["place", "review"]) == [[row[2], row[0]] for row in rows]
+    found = values(mark + file.getvalue(), columns=["place", "review"], quotes=True)
+    assert found == [[row[2], row[0]] for row in rows]
 
 
 @given(rows=st.lists(st.tuples(TEXTS, TEXTS).filter(any)))
@@ -157,6 +160,26 @@ def test_damage_names_the_line(content: str | bytes, line: int) -> None:
     fault = fault_of(lambda: read(content))
     assert fault.kind == "damaged"
     assert fault.message.startswith(f"table, line {line}: ")
+
+
+@pytest.mark.parametrize("text", ['"good', 'good "', '"good" it said', 'a "good" one', '""', 'good""'])
+def test_quotes_of_a_tsv_can_be_text(text: str) -> None:
+    content = f"review\tstars\n{text}\t5\nbad\t1\n"
+    assert values(content, delimiter="\t", quotes=False) == [[text, "5"], ["bad", "1"]]
+
+
+@pytest.mark.parametrize("closing", ['fine, "', '" fine', "fine"])
+def test_a_row_of_a_tsv_does_not_go_on_to_another_line_unasked(closing: str) -> None:
+    fault = fault_of(lambda: read(f'review\tstars\nok\t3\n"good\t5\nso\t4\n{closing}\t1\n', delimiter="\t"))
+    assert fault.kind == "damaged"
+    assert fault.message.startswith("table, line 3: ")
+
+
+def test_quotes_around_a_text_of_a_tsv_are_none_of_it() -> None:
+    content = 'review\tstars\n"he said ""good"""\t5\n"two\nlines"\t1\n'
+    assert values(content, delimiter="\t", quotes=True) == [['he said "good"', "5"], ["two\nlines", "1"]]
+    first, _ = content.split('"two')
+    assert values(first, delimiter="\t") == [['he said "good"', "5"]]
 
 
 @pytest.mark.parametrize("content", ["", "\n\n"])

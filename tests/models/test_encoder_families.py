@@ -1,0 +1,154 @@
+"""All types that transformers maps to masked language models: states without a trace of padding, or a refusal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from encoder_files import write_tokenizer
+
+from sentattn.errors import DataError
+from sentattn.models.embedding import TrainingTexts
+from sentattn.models.pretrained import Pretrained, most_tokens, read_config
+
+SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 3, "eos_token_id": 4, "cls_token_id": 3, "sep_token_id": 4}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "albert": {"embedding_size": 8},
+    "bert": {},
+    "big_bird": {"block_size": 4, "num_random_blocks": 1},
+    "camembert": {},
+    "data2vec-text": {},
+    "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
+    "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8},
+    "distilbert": {"dim": 16, "hidden_dim": 32, "n_heads": 2, "n_layers": 2},
+    "electra": {"embedding_size": 8},
+    "ernie": {},
+    "esm": {"position_embedding_type": "rotary", "mask_token_id": 5, "token_dropout": True},
+    "flaubert": {"emb_dim": 16, "n_layers": 2, "n_heads": 2},
+    "layoutlm": {},
+    "longformer": {"attention_window": [4, 4]},
+    "luke": {"entity_vocab_size": 10, "entity_emb_size": 8},
+    "megatron-bert": {},
+    "mobilebert": {"embedding_size": 8, "intra_bottleneck_size": 8, "true_hidden_size": 8},
+    "modernbert": {"local_attention": 8},
+    "mpnet": {},
+    "mra": {},
+    "rembert": {"input_embedding_size": 8, "output_embedding_size": 16},
+    "roberta": {},
+    "roberta-prelayernorm": {},
+    "roc_bert": {"shape_vocab_size": 300, "pronunciation_vocab_size": 300},
+    "roformer": {"embedding_size": 16},
+    "squeezebert": {"embedding_size": 16},
+    "tapas": {},
+    "xlm": {"emb_dim": 16, "n_layers": 2, "n_heads": 2},
+    "xlm-roberta": {},
+    "xlm-roberta-xl": {},
+    "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
+}
+REFUSED: dict[str, dict[str, Any]] = {
+    "bart": {},
+    "convbert": {"embedding_size": 16},
+    "fnet": {},
+    "ibert": {},
+    "mbart": {},
+    "mvp": {},
+    "nystromformer": {},
+    "reformer": {
+        "axial_pos_shape": [8, 8],
+        "axial_pos_embds_dim": [8, 8],
+        "attn_layers": ["local", "lsh"],
+        "is_decoder": False,
+        "num_buckets": 4,
+        "attention_head_size": 8,
+    },
+    "yoso": {},
+}
+UNTRIED = {"funnel", "modernvbert", "perceiver"}
+"""Types without a small form; those that a later transformers adds are not in these tables either."""
+
+
+def write(folder: Path, family: str, settings: dict[str, Any]) -> None:
+    """Writes a random encoder with large weights; padding is zero, as transformers starts it."""
+    from transformers import AutoConfig, AutoModel
+
+    size = write_tokenizer(folder).get_vocab_size()
+    config = AutoConfig.for_model(
+        family,
+        **{"vocab_size": size, "max_position_embeddings": 64, "type_vocab_size": 2, **SHAPE, **SPECIAL, **settings},
+    )
+    torch.manual_seed(0)
+    model = AutoModel.from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.3)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
+                module.weight[module.padding_idx] = 0
+    model.save_pretrained(folder)
+
+
+def texts() -> tuple[torch.Tensor, torch.Tensor]:
+    """A short text alone, and next to a longer one."""
+    return torch.tensor([[1, 7, 8, 9]]), torch.tensor([[1, 7, 8, 9, 0, 0, 0, 0, 0], [1, 7, 8, 9, 10, 11, 12, 13, 14]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_states_do_not_depend_on_padding(family: str, tmp_path: Path) -> None:
+    from transformers import AutoModel
+
+    write(tmp_path, family, FAMILIES[family])
+    encoder = Pretrained(num_embeddings=8, name=str(tmp_path), norm=False)
+    alone_BL, padded_BL = texts()
+    own = AutoModel.from_pretrained(tmp_path, config=read_config(tmp_path)).eval()
+    ids_BL = encoder.library_ids_V[alone_BL]
+    expected = own(input_ids=ids_BL, output_hidden_states=True).hidden_states
+    for layer in (0, 1, 2):
+        [alone_BLE] = encoder.encode(alone_BL, alone_BL > 0, [layer])
+        [padded_BLE] = encoder.encode(padded_BL, padded_BL > 0, [layer])
+        torch.testing.assert_close(alone_BLE[0], padded_BLE[0, :4], rtol=2e-3, atol=2e-3)
+        torch.testing.assert_close(alone_BLE.float(), expected[layer], rtol=2e-3, atol=2e-3)
+    room = most_tokens(tmp_path, None) or 40
+    long_BL = torch.full((1, room), 7)
+    assert encoder.encode(long_BL, long_BL > 0)[0].isfinite().all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_type_is_tuned_up_to_the_layer_that_is_read(family: str, tmp_path: Path) -> None:
+    write(tmp_path, family, FAMILIES[family])
+    tuned = Pretrained(num_embeddings=8, name=str(tmp_path), frozen=False, layer=1)
+    tuned.prepare_training(lambda: TrainingTexts(*[np.empty(0, np.int64)] * 3))
+    _, tokens_BL = texts()
+    tuned.train()(tokens_BL, tokens_BL > 0).square().sum().backward()
+    for name, parameter in tuned.named_parameters():
+        assert (parameter.grad is not None) == parameter.requires_grad, name
+    assert len(tuned.parameter_groups()) == (1 if family == "albert" else 2)
+    inputs_BLI = tuned.eval().inputs(tokens_BL, tokens_BL > 0)
+    torch.testing.assert_close(
+        tuned.contextual(inputs_BLI, tokens_BL, tokens_BL > 0), tuned(tokens_BL, tokens_BL > 0), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", REFUSED)
+def test_types_whose_states_depend_on_padding_are_refused(family: str, tmp_path: Path) -> None:
+    write(tmp_path, family, REFUSED[family])
+    tokens_BL, _ = texts()
+    with pytest.raises(DataError) as error:
+        Pretrained(num_embeddings=8, name=str(tmp_path)).encode(tokens_BL, tokens_BL > 0)
+    assert (error.value.faults[0].key, error.value.faults[0].kind) == ("model.embedding.name", "unsupported")
+
+
+@pytest.mark.parametrize("family", ["esm", "longformer", "squeezebert"])
+def test_states_of_types_with_rules_of_their_own(family: str, tmp_path: Path) -> None:
+    test_states_do_not_depend_on_padding(family, tmp_path)
+
+
+def test_an_encoder_that_reads_padding_is_refused(tmp_path: Path) -> None:
+    test_types_whose_states_depend_on_padding_are_refused("fnet", tmp_path)
