@@ -27,7 +27,8 @@ except ImportError as error:
 
 from sentattn.data.readers.tables import label_name
 from sentattn.errors import DataError, Fault
-from sentattn.prediction.model import Classifier, as_texts
+from sentattn.prediction.frames import as_texts
+from sentattn.prediction.model import Classifier
 from sentattn.prediction.prediction import TokenWeights
 from sentattn.train import fit
 

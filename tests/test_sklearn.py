@@ -163,6 +163,13 @@ def test_a_text_without_a_word_has_the_shares_of_the_classes() -> None:
     assert not np.allclose(found[5], found[0])
 
 
+@pytest.mark.parametrize("number", [5, 5.0, True, np.float32(5)])
+def test_a_number_among_texts_is_refused(fitted: AttentionClassifier, number: object) -> None:
+    assert fault_of(lambda: fitted.predict_proba(["good", number])).kind == "type"
+    of_training = fault_of(lambda: small(max_epochs=1).fit([*TEXTS, number], [*(NAMES[n] for n in NUMBERS), "good"]))
+    assert (of_training.key, of_training.kind) == ("text", "type")
+
+
 def test_attention_as_arrays(fitted: AttentionClassifier) -> None:
     (tokens, weights), (empty, none) = fitted.attention(["a good film", ""])
     assert (tokens, weights.tolist()) == (["a", "good", "film"], [pytest.approx([1 / 3] * 3)])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import reprlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from sentattn.data.readers.tables import as_columns, joined
 from sentattn.errors import DataError, Fault, SettingError
@@ -12,6 +15,8 @@ from sentattn.prediction.prediction import Prediction
 
 Columns: TypeAlias = str | Sequence[str]
 """Name of the column of texts, or of several, whose texts are joined."""
+PANDAS_MISSING = ("NAType", "NaTType")
+"""Classes of pandas' missing values; pandas is an extra."""
 
 
 def read_texts(source: Any, *, text: Columns | None, default: Columns) -> tuple[Iterable[object], Any]:
@@ -36,8 +41,20 @@ def read_texts(source: Any, *, text: Columns | None, default: Columns) -> tuple[
             raise DataError(Fault("text", "missing", f"{message} Type text=COLUMN next to the frame."))
     if len(wanted) == 1:
         return frame[wanted[0]], frame
-    rows = zip(*(frame[column] for column in wanted), strict=True)
-    return [joined(part for part in row if isinstance(part, str)) for row in rows], frame
+    return [joined(row) for row in zip(*(as_texts(frame[column]) for column in wanted), strict=True)], frame
+
+
+def as_texts(values: Iterable[object]) -> Iterator[str]:
+    """Yields texts, "" for a missing value; refuses other values, such as numbers and bytes, by their place."""
+    for number, value in enumerate(values, start=1):
+        if not isinstance(value, str) and not _is_missing(value):
+            raise DataError(Fault("text", "type", f"Text {number} is no text: {reprlib.repr(value)}."))
+        yield value if isinstance(value, str) else ""
+
+
+def _is_missing(value: object) -> bool:
+    is_nan = isinstance(value, float | np.floating) and bool(np.isnan(value))
+    return value is None or is_nan or type(value).__name__ in PANDAS_MISSING
 
 
 def prediction_columns(labels: Sequence[str], columns: Collection[str]) -> list[str]:

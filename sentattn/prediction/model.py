@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -29,7 +28,7 @@ from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError, UserError, first_line
 from sentattn.models.classifier import TextClassifier
-from sentattn.prediction.frames import Columns, prediction_columns, prediction_values, read_texts
+from sentattn.prediction.frames import Columns, as_texts, prediction_columns, prediction_values, read_texts
 from sentattn.prediction.prediction import NGram, Prediction, Predictions, TokenWeights
 from sentattn.run import MODEL, WEIGHTS, Run
 
@@ -301,11 +300,3 @@ def require_encoder(model: TextClassifier, config: Json, folder: Path) -> None:
             f"{folder} was trained on a pretrained encoder with the hash {before}; the files of model.embedding.name"
         )
         raise RunError(Fault("model.embedding.name", "conflict", f"{message} now have {now}: restore them."))
-
-
-def as_texts(values: Iterable[object]) -> Iterator[str]:
-    """Yields texts, "" for a number or a missing value; refuses a collection, such as a list or bytes."""
-    for number, value in enumerate(values, start=1):
-        if isinstance(value, Sized) and not isinstance(value, str):
-            raise DataError(Fault("text", "type", f"Text {number} is no text: {reprlib.repr(value)}."))
-        yield value if isinstance(value, str) else ""
