@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sentattn.sweep.spec.components import default_pruner
+from sentattn.sweep.plan import default_pruner
 
 ORDERS, TRIALS = 100, 30
 LOW, HIGH = 2.5, 97.5
@@ -70,7 +70,7 @@ def record(file: Path, sweep: str, trials: int, settings: Sequence[str]) -> None
     from sentattn.config.search_space import suggest
     from sentattn.errors import UserError
     from sentattn.run import write_atomically
-    from sentattn.sweep.spec.config import read_plan
+    from sentattn.sweep.config import read_plan
     from sentattn.training.fit import fit as train
 
     plan = read_plan([f"sweep={sweep}", *settings])
@@ -141,7 +141,7 @@ def replay(
     """
     import optuna
 
-    from sentattn.sweep.spec.components import DEFAULTS, PRUNERS
+    from sentattn.sweep.plan import DEFAULTS, PRUNERS
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     order = random.Random(seed).sample(range(len(curves)), len(curves))  # noqa: S311 - no secrets here

@@ -27,14 +27,14 @@ from sentattn.config.request import read_request
 from sentattn.config.search_space import first_point
 from sentattn.grid.grid import prepare_data
 from sentattn.jobs import scheduler
-from sentattn.jobs.job import RunningJob
 from sentattn.jobs.pool import LocalPool
 from sentattn.jobs.progress import JobProgress
+from sentattn.jobs.scheduler import RunningJob
 from sentattn.jobs.slots import Slot
+from sentattn.sweep.config import read_plan
+from sentattn.sweep.records import TrialReport
 from sentattn.sweep.search import run_trial
-from sentattn.sweep.spec.config import read_plan
-from sentattn.sweep.study.study import SweepStudy
-from sentattn.sweep.study.task import TrialReport
+from sentattn.sweep.study import SweepStudy
 
 SHORT = ("logger=none", "trainer.max_epochs=2", "trainer.accelerator=cpu", "sampler=random", "pruner=none")
 RANGE = "optimizer.lr=interval(0.004,0.006)"

@@ -21,8 +21,8 @@ from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError
 from sentattn.grid.cells import Cell, read_cells
 from sentattn.jobs import pool, scheduler
-from sentattn.jobs.job import Job
 from sentattn.jobs.progress import JobProgress
+from sentattn.jobs.scheduler import Job
 from sentattn.jobs.slots import SlotOptions, find_slots, slots_line
 from sentattn.run import new_directory, require_writable
 from sentattn.training.resume import SavedRuns, find_finished, find_interrupted, find_running, identity

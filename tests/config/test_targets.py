@@ -24,7 +24,7 @@ from sentattn.config.request import read_request
 from sentattn.config.targets import label, slots
 from sentattn.export import __main__ as export
 from sentattn.run import yaml_text
-from sentattn.sweep.spec.config import read_plan
+from sentattn.sweep.config import read_plan
 
 HARMFUL = ["subprocess.getoutput", "os.system", "builtins.exec", "harmful.Attention", "torch.hub.load"]
 PLACES = [
