@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from sentattn.config.command_line import CONFIG_DIR, reference_fault
 from sentattn.config.groups import Choices
-from sentattn.config.schema import COLUMNS, COMMAND_KEYS, LISTS, RAW, TOP
+from sentattn.config.schema import COMMAND_KEYS, LISTS, RAW, TOP
 from sentattn.config.types import as_typed, is_several, parse, parse_names
 from sentattn.errors import Fault, SettingError, closest, suggestion
 
@@ -91,7 +91,7 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
         near = closest(word, [*legal, *named])
         close = f" Did you mean {named.get(near, f'{near}=VALUE')}?" if near else ""
         raise SettingError(Fault(word, "missing", f"{word} has no value: settings are written key=value.{close}"))
-    if key not in COLUMNS and (fault := reference_fault(key, text)):
+    if fault := reference_fault(key, text):
         raise SettingError(fault)
     if key in RAW or not text:
         return Argument(position, key, text, parse_names(text) if key in LISTS else text)

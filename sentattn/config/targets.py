@@ -26,6 +26,7 @@ OPTIMIZERS = re.compile(r"torch\.optim\.(\w+\.)?[A-Z]\w*")
 
 SLOTS = ("embedding", "encoder", "attention", "pooling", "wide")
 """The parts of a variant that can be exchanged."""
+REFERENCE = re.compile(r"\$\{[^}]*\}?")
 UNKNOWN = "?"
 """The label of settings without a readable model."""
 
@@ -36,8 +37,12 @@ def check_targets(saved: Node, choices: Choices, *, trust: bool = False) -> Tree
     `choices` are those of the package and of the folders that the user typed; with `trust` any class may be named.
 
     Raises:
-        SettingError: With every class that may not be named, kind `unsafe`.
+        SettingError: With every class that may not be named, kind `unsafe`, or with a reference such as
+            `${oc.env:NAME}`, which would read the environment.
     """
+    if reference := REFERENCE.search(str(saved)):
+        message = f"the settings hold {reference[0]}, and a file's references are not resolved: write the value."
+        raise SettingError(Fault("from", "unsafe", message))
     faults = [
         Fault(
             path,

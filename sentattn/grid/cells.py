@@ -18,7 +18,7 @@ from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import Choices
 from sentattn.config.request import Request, read_request
 from sentattn.config.schema import COMMAND_KEYS, HASHED_BY_CONTENT, INIT_FROM, WITHOUT_EFFECT_ON_RESULT
-from sentattn.config.search_space import Value, deciding, is_range, override, read_dimension
+from sentattn.config.search_space import Value, is_range, override, read_dimension
 from sentattn.config.types import Node, Tree
 from sentattn.data.readers import hub, tables
 from sentattn.errors import Fault, SettingError, UserError
@@ -87,15 +87,13 @@ def read_cells(words: Sequence[str]) -> tuple[list[Cell], Tree]:
         except UserError as error:
             for fault in error.faults:
                 faulty.setdefault(fault, []).append(combination)
+    varied = {_split(values[0])[0] for values in legal if len(values) > 1}
     for fault, wrong in faulty.items():
-        right = [combination for combination in combinations if combination not in wrong]
-        bad, good = ([dict(map(_split, combination)) for combination in side] for side in (wrong, right))
-        decides = deciding([key for key in bad[0] if key != fault.key], bad, good)
-        where = f"with {decides[0]}={' or '.join(map(str, decides[1]))}: " if decides else ""
-        faults.append(replace(fault, message=f"{where}{fault}"))
+        typed = [word for word in wrong[0] if _split(word)[0] in varied - {fault.key}]
+        is_everywhere = not typed or len(wrong) == len(combinations)
+        faults.append(fault if is_everywhere else replace(fault, message=f"with {' '.join(typed)}: {fault}"))
     if faults:
         raise SettingError(*dict.fromkeys(faults))
-    varied = {values[0].partition("=")[0] for values in legal if len(values) > 1}
     cells: dict[tuple[object, ...], Cell] = {}  # of equal cells the first
     seeds = max(request.seeds for request in requests.values())
     for number, (combination, request) in itertools.product(range(seeds), requests.items()):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -29,7 +29,7 @@ from sentattn.config.search_space import (
     Value,
     When,
     combinations,
-    deciding,
+    is_one_of,
     is_range,
     override,
     points,
@@ -56,7 +56,7 @@ from sentattn.sweep.plan import (
 SWEEP, DEFAULT = "sweep", "default"
 COMPONENTS = {"sampler": "sampler", "pruner": "pruner", "objective": "objective.metric"}
 """Components, which have settings such as `sampler.multivariate`, and the key that chooses each."""
-KEYS = (SWEEP, *OPTIONS, *COMPONENTS.values(), "objective.mode")
+KEYS = (SWEEP, *OPTIONS, *COMPONENTS.values())
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 TRIALS = 20
 COMBINATIONS = 12
@@ -141,6 +141,7 @@ def _or(key: str) -> BeforeValidator:
 
 
 Component: TypeAlias = Annotated[dict[str, Any], _or("name")]
+Metrics: TypeAlias = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
 
 class _Range(BaseModel, extra="forbid"):
@@ -156,29 +157,20 @@ class _Study(BaseModel, extra="forbid"):
         return _entries(self.overrides) + [(key, entry.space, entry.when) for key, entry in self.space.items()]
 
 
-class _Objective(BaseModel, extra="forbid"):
-    metric: str
-    mode: str = ""
-
-
 class _File(_Study):
     studies: dict[str, Annotated[_Study, _or("overrides")]] = {}
     enqueue: list[dict[str, Value]] = []
     budget: dict[Literal["trials", "hours"], Any] = {}
     sampler: Component = {}
     pruner: Component = {}
-    objective: list[_Objective] = []
+    objective: Metrics = []
 
     def own(self) -> dict[str, object]:
         """The sweep's own keys, save those at the top, as they are typed."""
         settings: dict[str, object] = {str(key): value for key, value in self.budget.items()}
         for kind, component in (("sampler", self.sampler), ("pruner", self.pruner)):
             settings |= {f"{kind}.{key}".removesuffix(".name"): value for key, value in component.items()}
-        if self.objective:
-            settings["objective.metric"] = ",".join(entry.metric for entry in self.objective)
-            modes = [entry.mode or METRICS.get(entry.metric, "") for entry in self.objective]
-            settings["objective.mode"] = ",".join(modes)
-        return settings
+        return settings | ({"objective.metric": ",".join(self.objective)} if self.objective else {})
 
 
 def sweeps_dir() -> Path:
@@ -332,17 +324,11 @@ def _enqueue_faults(points: Sequence[Values], draft: Draft, space: Mapping[str, 
 
 
 def _objectives(settings: Mapping[str, str], faults: list[Fault]) -> tuple[Objective, ...]:
-    """Returns the objectives, whose metrics and modes have commas between them; by default validation accuracy."""
-    legal = ("metric", "mode")
-    faults += [unknown(f"objective.{name}", "setting", name, legal) for name in settings if name not in legal]
+    """Returns the objectives, whose metrics have commas between them; by default validation accuracy."""
+    faults += [unknown(f"objective.{name}", "setting", name, ["metric"]) for name in settings if name != "metric"]
     metrics = settings.get("metric", "val/accuracy").split(",")
     faults += [unknown("objective.metric", "metric", name, METRICS) for name in metrics if name not in METRICS]
-    objectives = tuple(Objective(metric, METRICS[metric]) for metric in metrics if metric in METRICS)
-    modes = ",".join(objective.mode for objective in objectives)
-    if len(objectives) == len(metrics) and settings.get("mode", modes) != modes:
-        message = f"objective.mode of {','.join(metrics)} must be {modes}, got {settings['mode']}."
-        faults.append(Fault("objective.mode", "range", message))
-    return objectives
+    return tuple(Objective(metric, METRICS[metric]) for metric in metrics if metric in METRICS)
 
 
 def _component(kind: str, default: str, draft: Draft) -> Tree:
@@ -426,7 +412,7 @@ def _check_space(draft: Draft, space: Mapping[str, Dimension], faults: list[Faul
         faulty = [values for values, wrong in trials if key in {fault.key for fault in wrong}]
         legal = [values for values, wrong in trials if key not in {fault.key for fault in wrong}]
         hint = ""
-        if decides := deciding([name for name in names if name != key], faulty, legal):
+        if decides := _deciding([name for name in names if name != key], faulty, legal):
             when = decides[1] if {fault.kind for fault in found} == {"missing"} else decides[2]
             condition = f"when: {{{decides[0]}: {types.as_typed(when[0] if len(when) == 1 else when)}}}"
             hint = f' In a sweep file, write under `space`: {key}: {{space: "RANGE", {condition}}}'
@@ -437,6 +423,17 @@ def _check_space(draft: Draft, space: Mapping[str, Dimension], faults: list[Faul
             number = f" Type {key}=int({space[key].written})." if is_decimal else ""
             faults.append(replace(fault, message=f"{written}{fault}{number}{hint}"))
     return settings
+
+
+def _deciding(
+    names: Iterable[str], faulty: Sequence[Mapping[str, Value]], legal: Sequence[Mapping[str, Value]]
+) -> tuple[str, list[Value], list[Value]] | None:
+    """Returns the first of some settings whose value decides whether a fault occurs, with faulty and legal values."""
+    for name in names:
+        bad, good = ([*dict.fromkeys(each[name] for each in side if name in each)] for side in (faulty, legal))
+        if bad and good and not any(is_one_of(value, good) for value in bad):
+            return name, bad, good
+    return None
 
 
 def _trials(space: Mapping[str, Dimension]) -> Iterator[Values]:

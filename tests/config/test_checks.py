@@ -117,6 +117,8 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "loss.penalty=${seed}": ("loss.penalty", "type"),
     "output_dir=${oc.env:HOME}/x": ("output_dir", "type"),
     "output_dir=a/${now:%Y}": ("output_dir", "type"),
+    "data=table data.train=a.csv data.text=${x}": ("data.text", "type"),
+    "output_dir=${x": ("output_dir", "type"),
     "data=imdb data.path=${oc.env:DATA,x}": ("data.path", "type", 'data.path="$NAME"'),
     "data.cache_dir=${output_dir}/c": ("data.cache_dir", "type"),
     "data.vectors=${hydra:runtime.cwd}/v": ("data.vectors", "type"),
