@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sentattn.data.vectors.word_vectors import read_vectors
+from sentattn.data.word_vectors import read_vectors
 
 WIDTH, VOCABULARY = 300, 10_000
 SIZES = (40_000, 400_000)

@@ -173,7 +173,7 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
         return values
     if vectors == TRAIN:
         return values
-    from sentattn.data.vectors.vector_file import width
+    from sentattn.data.vector_file import width
 
     try:
         size = width(vectors)

@@ -24,7 +24,7 @@ from sentattn.data.vocabulary import count_types, coverage, frequent_types, look
 from sentattn.errors import DataError, Fault, SettingError
 
 if TYPE_CHECKING:
-    from sentattn.data.vectors.word_vectors import WordVectors
+    from sentattn.data.word_vectors import WordVectors
 
 
 class TextData(LightningDataModule, ABC):
@@ -238,7 +238,7 @@ class TextData(LightningDataModule, ABC):
         """Reads or trains the vectors of the setting `vectors`."""
         if self.vectors is None:
             return None
-        from sentattn.data.vectors.word_vectors import read_vectors, train_vectors
+        from sentattn.data.word_vectors import read_vectors, train_vectors
 
         if self.vectors == TRAIN:
             return train_vectors(words, corpus, rows, size=self.vector_size, cache=cache, progress=progress)

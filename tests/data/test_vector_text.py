@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from refusals import fault_of, refused
 
 from sentattn.data.cache import no_progress
-from sentattn.data.vectors.vector_file import MAX_LINE_BYTES, Line, VectorFile
+from sentattn.data.vector_file import MAX_LINE_BYTES, Line, VectorFile
 
 GLOVE = b"the 0.1 0.2 -0.3\ncat 1 2 3e-2\n, 4 5 6\n"
 WORD2VEC = b"3 3\nthe 0.1 0.2 -0.3 \ncat 1 2 3e-2 \n, 4 5 6 \n"

@@ -13,7 +13,7 @@ from refusals import assert_refused, fault_of
 
 from sentattn.data.cache import no_progress
 from sentattn.data.readers.download import REGISTRY
-from sentattn.data.vectors.vector_file import NAMES, VectorFile, width
+from sentattn.data.vector_file import NAMES, VectorFile, width
 
 TEXT = "the 0.1 0.2 0.3\ncat 1 2 3\n"
 

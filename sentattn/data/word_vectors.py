@@ -21,7 +21,7 @@ from sentattn.data.cache import Progress, cached
 from sentattn.data.corpus import Corpus
 from sentattn.data.readers.download import fetch
 from sentattn.data.tokenizer import SPECIALS
-from sentattn.data.vectors.vector_file import NAMES, VectorFile, read_torchtext, torchtext_file
+from sentattn.data.vector_file import NAMES, VectorFile, read_torchtext, torchtext_file
 from sentattn.errors import DataError, Fault
 
 FORMAT = 2

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
-from sentattn.data.vectors.word_vectors import VectorFile, WordVectors, read_vectors
+from sentattn.data.word_vectors import VectorFile, WordVectors, read_vectors
 
 TEXT = "The 1 2 3\nthe 4 5 6\nfilm 7 8 9\nbad -1 -2 -3\nfilm 0 0 0\n! 0.5 0.25 0.125\n"
 
@@ -133,7 +133,7 @@ def test_named_vectors_are_read_once_from_their_archive(tmp_path: Path, monkeypa
         asked.append((name, folder, mirror))
         return archive
 
-    monkeypatch.setattr("sentattn.data.vectors.word_vectors.fetch", fetch)
+    monkeypatch.setattr("sentattn.data.word_vectors.fetch", fetch)
     for _ in range(2):
         found = read("glove.6B.100d", "the", cache=tmp_path / "cache", mirror="http://mirror")
         assert found.vectors_VE[2].tolist() == [0.5] * 100
@@ -216,7 +216,7 @@ def test_a_full_disk_while_vectors_are_cached_is_reported(
     def full(*_: object) -> None:
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("sentattn.data.vectors.word_vectors.save_file", full)
+    monkeypatch.setattr("sentattn.data.word_vectors.save_file", full)
     fault = fault_of(lambda: read(file, "the", cache=tmp_path / "cache"))
     assert (fault.key, fault.kind) == ("data.cache_dir", "unwritable")
     assert "No space left on device" in fault.message

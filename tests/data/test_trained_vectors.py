@@ -13,9 +13,9 @@ from refusals import refused
 from tiny import tiny
 
 from sentattn import fit
+from sentattn.data import word_vectors
 from sentattn.data.corpus import Corpus
-from sentattn.data.vectors import word_vectors
-from sentattn.data.vectors.word_vectors import SCALE, SMOOTHING, WINDOW, WordVectors, factorize, train_vectors
+from sentattn.data.word_vectors import SCALE, SMOOTHING, WINDOW, WordVectors, factorize, train_vectors
 
 FOOD, SPORT = tuple(f"food{i}" for i in range(30)), tuple(f"sport{i}" for i in range(30))
 

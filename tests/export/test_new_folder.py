@@ -8,7 +8,7 @@ from refusals import refused
 from untrained_runs import MAX_LENGTH, WORDS
 
 from sentattn.errors import RunError
-from sentattn.export.folder import new_folder
+from sentattn.export import new_folder
 from sentattn.export.onnx_folder import verify
 from sentattn.prediction.model import LoadedRun
 
