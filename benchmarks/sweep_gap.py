@@ -21,7 +21,7 @@ from pathlib import Path
 
 from sentattn.config.request import read_request
 from sentattn.config.search_space import first_point
-from sentattn.grid.grid import prepare_data
+from sentattn.grid import prepare_data
 from sentattn.jobs import scheduler
 from sentattn.jobs.pool import LocalPool
 from sentattn.jobs.progress import JobProgress

@@ -114,7 +114,7 @@ def fit_grid(overrides: str | Sequence[str] = ()) -> list[TrainedRun]:
     Raises:
         UserError: With every fault; of trainings that failed, after the end of the others.
     """
-    from sentattn.grid.grid import train_grid
+    from sentattn.grid import train_grid
     from sentattn.trained import TrainedRun
 
     grid = train_grid([overrides] if isinstance(overrides, str) else overrides)
@@ -127,7 +127,7 @@ def main(arguments: list[str]) -> None:
     """Runs the command."""
     if set(arguments) & set(MULTIRUN):
         from sentattn.compare.__main__ import leaderboard
-        from sentattn.grid.grid import train_grid
+        from sentattn.grid import train_grid
 
         grid = train_grid([word for word in arguments if word not in MULTIRUN])
         if grid.runs:

@@ -23,7 +23,7 @@ from sentattn import train
 from sentattn.__main__ import COMMANDS
 from sentattn.config.compose import compose
 from sentattn.errors import SettingError
-from sentattn.grid.grid import read_cells
+from sentattn.grid import read_cells
 from sentattn.run import Run
 from sentattn.sweep.config import read_plan
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from sentattn.config import types
-from sentattn.config.targets import REFERENCE
+from sentattn.config.schema import REFERENCE
 from sentattn.config.types import Kind, Tree
 from sentattn.errors import Fault, Interruption, SettingError, UserError, suggestion
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sentattn.config.groups import Choices, defaults, get_path, group_of, load
-from sentattn.config.schema import CHOICES
+from sentattn.config.schema import CHOICES, REFERENCE
 from sentattn.config.types import Node, Tree, as_typed
 from sentattn.errors import Fault, SettingError
 
@@ -26,7 +26,6 @@ OPTIMIZERS = re.compile(r"torch\.optim\.(\w+\.)?[A-Z]\w*")
 
 SLOTS = ("embedding", "encoder", "attention", "pooling", "wide")
 """The parts of a variant that can be exchanged."""
-REFERENCE = re.compile(r"\$\{[^}]*\}?")
 UNKNOWN = "?"
 """The label of settings without a readable model."""
 

@@ -13,8 +13,7 @@ from sentattn.config.arguments import as_arguments
 from sentattn.config.request import read_request
 from sentattn.config.search_space import first_point
 from sentattn.errors import Fault, RunError, SettingError
-from sentattn.grid.cells import Cell
-from sentattn.grid.grid import Grid, prepare_data
+from sentattn.grid import Cell, Grid, prepare_data
 from sentattn.jobs import scheduler
 from sentattn.jobs.pool import LocalPool, Pool
 from sentattn.jobs.progress import JobProgress

@@ -12,7 +12,7 @@ import pytest
 
 from sentattn import build, run
 from sentattn.config.compose import compose
-from sentattn.grid.grid import Cell, Grid
+from sentattn.grid import Cell, Grid
 from sentattn.jobs.pool import LOST, REFUSED, TRY_AGAIN
 from sentattn.jobs.scheduler import Job
 
