@@ -62,8 +62,7 @@ def read(target: str) -> Signature:
     if entry is None or any(digest(file) != known for file, known in entry["sources"].items()):
         return imported(target)
     parameters = {
-        name: Parameter(stricter(target, name) or types.resolve(kind), not default, *default)
-        for name, (kind, *default) in entry["takes"].items()
+        name: Parameter(types.resolve(kind), not default, *default) for name, (kind, *default) in entry["takes"].items()
     }
     return Signature(parameters, entry["constants"], entry["open"])
 
@@ -98,8 +97,7 @@ def imported(target: str) -> Signature:
             for name, parameter in takes[function is not taker :]:  # without self
                 if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                     required = parameter.default is parameter.empty
-                    kind = stricter(target, name) or kinds[name]
-                    parameters[name] = Parameter(kind, required, None if required else parameter.default)
+                    parameters[name] = Parameter(kinds[name], required, None if required else parameter.default)
     except Exception as error:  # a module of the user's own may fail in any way
         raise SettingError(Fault(TARGET, "not_found", f"{TARGET} {target} cannot be found: {error}.")) from error
     constants = {name: getattr(taker, name) for name in CONSTANTS if hasattr(taker, name)}
@@ -142,7 +140,7 @@ def settable(path: str, target: str, declared: Node) -> dict[str, Kind]:
         SettingError: If there is no such target.
     """
     return {
-        name: parameter.type
+        name: stricter(target, name) or parameter.type
         for name, parameter in read(target).parameters.items()
         if (not parameter.required or name in declared) and f"{path}.{name}" not in FIXED_IN_TRAINING
     }
@@ -175,5 +173,6 @@ def type_of(settings: Node, path: str) -> Kind:
     if path in TOP:
         return TOP[path]
     parent, _, key = path.rpartition(".")
-    parameter = known(get_path(settings, parent)).parameters.get(key)
-    return parameter.type if parameter else None
+    node = get_path(settings, parent)
+    parameter = known(node).parameters.get(key)
+    return (stricter(node[TARGET], key) or parameter.type) if parameter else None
