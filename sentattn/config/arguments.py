@@ -13,7 +13,7 @@ from sentattn.config.schema import COMMAND_KEYS, LISTS, RAW, TOP
 from sentattn.config.types import as_typed, is_several, parse, parse_names
 from sentattn.errors import Fault, SettingError, closest, suggestion
 
-OPTIONS = ("--help", "--cfg job", f"{CONFIG_DIR} FOLDER", "-m", "--multirun")
+OPTIONS = f"--help, --cfg job, {CONFIG_DIR} FOLDER, -m and --multirun"
 NOT_TYPED = 1 << 30
 """The position of a fault that belongs to no argument."""
 FaultAt: TypeAlias = tuple[int, Fault]
@@ -82,10 +82,8 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
     legal = [*choices.groups(), *TOP, *COMMAND_KEYS]
     bare = key.partition("@")[0].lstrip("+~-")
     if bare != key or key.replace("/", ".").partition(".")[0] == "hydra":
-        of_options = suggestion(f"--{bare}", [option for option in OPTIONS if option != word])
-        near = suggestion(bare, legal) if bare in legal or not of_options else of_options
-        rule = f"a setting is written key=value with no sign before it, and the options are {', '.join(OPTIONS)}"
-        raise SettingError(Fault(bare, "unknown", f"{word} is not supported: {rule}.{near}"))
+        rule = f"a setting is written key=value with no sign before it, and the options are {OPTIONS}"
+        raise SettingError(Fault(bare, "unknown", f"{word} is not supported: {rule}.{suggestion(bare, legal)}"))
     if not equals:
         named = {name: f"{group}={name}" for group in reversed(choices.groups()) for name in choices.names(group)}
         near = closest(word, [*legal, *named])

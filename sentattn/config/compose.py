@@ -25,7 +25,7 @@ from sentattn.config.checks import Composition, check_combinations, check_settin
 from sentattn.config.groups import LISTS, MISSING, Choices, conf_dir, defaults, get_path, load
 from sentattn.config.hashing import WORD_TOKENIZERS
 from sentattn.config.parameters import known, source_hash, type_of
-from sentattn.config.schema import CHOICES, CODE, KEPT_BY_TRAINED_MODEL, RAW, TOP, TRAIN
+from sentattn.config.schema import CHOICES, CODE, KEPT_BY_TRAINED_MODEL, RAW, REFERENCE, TOP, TRAIN
 from sentattn.config.targets import TARGET, check_targets, is_own, targets_in
 from sentattn.config.types import Node, Tree
 from sentattn.errors import DataError, Fault, SettingError, closest, first_line, suggestion
@@ -65,6 +65,9 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
     """
     c = _read(args, trust)
     c.saved = check_targets(settings, c.choices, trust=trust)
+    if reference := REFERENCE.search(str(c.saved)):  # such as ${oc.env:NAME}, which would read the environment
+        message = f"the settings hold {reference[0]}, and a file's references are not resolved: write the value."
+        raise SettingError(Fault("from", "unsafe", message))
     c.written = copy.deepcopy(c.saved)
     c.chosen, c.code = (_record(c, key) for key in (CHOICES, CODE))
     legal = []

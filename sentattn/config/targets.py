@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sentattn.config.groups import Choices, get_path, group_of, load
-from sentattn.config.schema import CHOICES, REFERENCE
+from sentattn.config.schema import CHOICES
 from sentattn.config.types import Node, Tree, as_typed
 from sentattn.errors import Fault, SettingError
 
@@ -36,12 +36,8 @@ def check_targets(saved: Node, choices: Choices, *, trust: bool = False) -> Tree
     `choices` are those of the package and of the folders that the user typed; with `trust` any class may be named.
 
     Raises:
-        SettingError: With every class that may not be named, kind `unsafe`, or with a reference such as
-            `${oc.env:NAME}`, which would read the environment.
+        SettingError: With every class that may not be named, kind `unsafe`.
     """
-    if reference := REFERENCE.search(str(saved)):
-        message = f"the settings hold {reference[0]}, and a file's references are not resolved: write the value."
-        raise SettingError(Fault("from", "unsafe", message))
     faults = [
         Fault(
             path,

@@ -41,7 +41,11 @@ def costs(folder: Path, record: Record) -> tuple[int | None, float | None, int |
 @functools.cache
 def _costs(trial: Path) -> tuple[int | None, float, int] | None:
     """Returns the best epoch of a single run, the seconds of all, and the number of parameters."""
-    if not (runs := results(trial)):
+    runs = []
+    for path in [*trial.glob("seed-*")] or [trial]:
+        with suppress(RunError):
+            runs.append(Run(path).result)
+    if not runs:
         return None
     best_epoch = runs[0].get("best_epoch") if len(runs) == 1 else None
     return best_epoch, sum(run["seconds"]["total"] for run in runs), runs[0]["parameters"]["total"]
@@ -50,15 +54,6 @@ def _costs(trial: Path) -> tuple[int | None, float, int] | None:
 def directory(folder: Path, number: int) -> Path:
     """Returns the directory of a trial."""
     return folder / TRIALS / str(number)
-
-
-def results(trial: Path) -> list[dict[str, Any]]:
-    """Returns the readable results in a trial's directory: that of its run, or with several runs one per seed."""
-    readable = []
-    for path in [*trial.glob("seed-*")] or [trial]:
-        with suppress(RunError):
-            readable.append(Run(path).result)
-    return readable
 
 
 def trial_table(plan: Plan, folder: Path, records: Sequence[Record]) -> dict[str, list[Any]]:

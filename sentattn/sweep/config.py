@@ -56,7 +56,7 @@ from sentattn.sweep.plan import (
 SWEEP, DEFAULT = "sweep", "default"
 COMPONENTS = {"sampler": "sampler", "pruner": "pruner", "objective": "objective.metric"}
 """Components, which have settings such as `sampler.multivariate`, and the key that chooses each."""
-KEYS = (SWEEP, *OPTIONS, *COMPONENTS.values())
+KEYS = (SWEEP, *OPTIONS, *COMPONENTS.values(), "objective.mode")
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 TRIALS = 20
 COMBINATIONS = 12
@@ -141,7 +141,6 @@ def _or(key: str) -> BeforeValidator:
 
 
 Component: TypeAlias = Annotated[dict[str, Any], _or("name")]
-Metrics: TypeAlias = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
 
 class _Range(BaseModel, extra="forbid"):
@@ -157,20 +156,29 @@ class _Study(BaseModel, extra="forbid"):
         return _entries(self.overrides) + [(key, entry.space, entry.when) for key, entry in self.space.items()]
 
 
+class _Objective(BaseModel, extra="forbid"):
+    metric: str
+    mode: str = ""
+
+
 class _File(_Study):
     studies: dict[str, Annotated[_Study, _or("overrides")]] = {}
     enqueue: list[dict[str, Value]] = []
     budget: dict[Literal["trials", "hours"], Any] = {}
     sampler: Component = {}
     pruner: Component = {}
-    objective: Metrics = []
+    objective: list[_Objective] = []
 
     def own(self) -> dict[str, object]:
         """The sweep's own keys, save those at the top, as they are typed."""
         settings: dict[str, object] = {str(key): value for key, value in self.budget.items()}
         for kind, component in (("sampler", self.sampler), ("pruner", self.pruner)):
             settings |= {f"{kind}.{key}".removesuffix(".name"): value for key, value in component.items()}
-        return settings | ({"objective.metric": ",".join(self.objective)} if self.objective else {})
+        if self.objective:
+            settings["objective.metric"] = ",".join(entry.metric for entry in self.objective)
+            modes = [entry.mode or METRICS.get(entry.metric, "") for entry in self.objective]
+            settings["objective.mode"] = ",".join(modes)
+        return settings
 
 
 def sweeps_dir() -> Path:
@@ -324,11 +332,17 @@ def _enqueue_faults(points: Sequence[Values], draft: Draft, space: Mapping[str, 
 
 
 def _objectives(settings: Mapping[str, str], faults: list[Fault]) -> tuple[Objective, ...]:
-    """Returns the objectives, whose metrics have commas between them; by default validation accuracy."""
-    faults += [unknown(f"objective.{name}", "setting", name, ["metric"]) for name in settings if name != "metric"]
+    """Returns the objectives, whose metrics and modes have commas between them; by default validation accuracy."""
+    legal = ("metric", "mode")
+    faults += [unknown(f"objective.{name}", "setting", name, legal) for name in settings if name not in legal]
     metrics = settings.get("metric", "val/accuracy").split(",")
     faults += [unknown("objective.metric", "metric", name, METRICS) for name in metrics if name not in METRICS]
-    return tuple(Objective(metric, METRICS[metric]) for metric in metrics if metric in METRICS)
+    objectives = tuple(Objective(metric, METRICS[metric]) for metric in metrics if metric in METRICS)
+    modes = ",".join(objective.mode for objective in objectives)
+    if len(objectives) == len(metrics) and settings.get("mode", modes) != modes:
+        message = f"objective.mode of {','.join(metrics)} must be {modes}, got {settings['mode']}."
+        faults.append(Fault("objective.mode", "range", message))
+    return objectives
 
 
 def _component(kind: str, default: str, draft: Draft) -> Tree:

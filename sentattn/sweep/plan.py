@@ -38,7 +38,6 @@ DECIDED: dict[str, str] = {
     "resume": "the same command resumes a study",
     "check": "every setting is checked before the first trial",
     "group": "the trials of a study are a group",
-    "objective.mode": "that of a metric is known",
     "run": "a sweep trains and reads no run",
     **dict.fromkeys(("logger.job_type", "logger.wandb.job_type"), "the runs of a sweep are trials"),
     **dict.fromkeys(("trainer.devices", "trainer.num_nodes", "trainer.strategy"), SLOT),

@@ -61,7 +61,6 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "data.max_length=400 model.embedding.positions=200": ("model.embedding.positions", "conflict"),
     "model=feedforward model.attention.position_bias=599": ("model.attention.position_bias", "conflict"),
     "model.pooling.p=8": ("model.pooling.p", "unknown"),
-    "model=transformer model.encoder.heads=3": ("model.encoder.heads", "conflict", "one of 1, 2, 4, 5, 10"),
     "loss.penalty=choice(0,1)": ("loss.penalty", "type"),
     "seed=1,2": ("seed", "type"),
     "seed=range(1,3)": ("seed", "type"),

@@ -207,7 +207,7 @@ def test_a_file_of_ones_own_and_the_command_line_have_one_spelling(tmp_path: Pat
         study="mine",
         overrides=["model=structured"],
         space={"model.attention.hops": "range(1,31)"},
-        objective="val/log_loss",
+        objective=[{"metric": "val/log_loss", "mode": "min"}],
         budget={"trials": 4, "hours": 0.5},
         sampler={"name": "random"},
         pruner="none",
