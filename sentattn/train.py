@@ -88,7 +88,7 @@ def fit(overrides: str | Sequence[str] = ()) -> TrainedRun:
     from sentattn.config.request import read_request
     from sentattn.distributed.ranks import connected
     from sentattn.trained import TrainedRun
-    from sentattn.training.seeds import fit_seeds
+    from sentattn.training.fit import fit_seeds
 
     with connected(rank_info()):
         request = read_request([overrides] if isinstance(overrides, str) else overrides)
@@ -162,7 +162,7 @@ def _train(arguments: list[str]) -> None:
             require_encoder(Run(request.origin), settings)
         check(settings, seeds=request.seeds, match_parameters=request.match_parameters)
         return
-    from sentattn.training.seeds import fit_seeds
+    from sentattn.training.fit import fit_seeds
 
     runs: list[Run] = []
     try:
