@@ -77,7 +77,6 @@ class Draft:
         texts: All settings and ranges: text by key.
         conditions: The keys that are searched, each with its conditions.
         studies: What each study of a file changes, where it starts several.
-        enqueue: Points to try first.
     """
 
     choices: Choices
@@ -85,7 +84,6 @@ class Draft:
     texts: dict[str, str] = field(default_factory=dict)
     conditions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     studies: dict[str, list[Entry]] = field(default_factory=dict)
-    enqueue: list[Values] = field(default_factory=list)
 
     @property
     def overrides(self) -> dict[str, str]:
@@ -163,7 +161,6 @@ class _Objective(BaseModel, extra="forbid"):
 
 class _File(_Study):
     studies: dict[str, Annotated[_Study, _or("overrides")]] = {}
-    enqueue: list[dict[str, Value]] = []
     budget: dict[Literal["trials", "hours"], Any] = {}
     sampler: Component = {}
     pruner: Component = {}
@@ -204,7 +201,6 @@ def _read_file(draft: Draft, name: str, faults: list[Fault]) -> None:
         sweep = _File.model_validate(content)
     except ValidationError as error:
         raise SettingError(*(_file_fault(name, detail) for detail in error.errors())) from error
-    draft.enqueue = sweep.enqueue
     draft.studies = {study: content.entries() for study, content in sweep.studies.items()}
     entries = [entry for entries in draft.studies.values() for entry in entries]
     misplaced = [key for key, text, _ in entries if _is_own(key) and not is_range(key, text)]
@@ -256,8 +252,6 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     pruner = _component("pruner", default_pruner(len(objectives), options.repeats), draft)
     faults += check_sampler(sampler, first, len(objectives))
     faults += check_pruner(pruner, len(objectives), options.repeats)
-    enqueue = [{key: value for key, value in point.items() if key not in draft.overrides} for point in draft.enqueue]
-    faults += _enqueue_faults(enqueue, draft, first)
     if options.trials and not faults:
         faults += [fault for space in spaces.values() for fault in _choices_fault(space, options.trials)]
     if len(objectives) > 1 and options.confirm:
@@ -277,7 +271,6 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         objectives=objectives,
         sampler=sampler,
         pruner=pruner,
-        enqueue=tuple(enqueue),
         **vars(options),
     )
     studies = (
@@ -319,16 +312,6 @@ def _choices_fault(space: Mapping[str, Dimension], trials: int) -> list[Fault]:
         f"there are {count} combinations, and python -m sentattn.train -m {shlex.join(grid)} trains each of them once"
     )
     return [Fault("trials", "range", f"trials={trials}: {message}; type that, or trials={count}.")]
-
-
-def _enqueue_faults(points: Sequence[Values], draft: Draft, space: Mapping[str, Dimension]) -> Iterator[Fault]:
-    """Yields what is wrong with the points to try first."""
-    for key, value in (entry for point in points for entry in point.items()):
-        if key not in space and key not in draft.conditions:
-            yield Fault("enqueue", "unknown", f"enqueue: {key} is not searched.{suggestion(key, space)}")
-        elif key in space and not space[key].contains(value):
-            message = f"enqueue: {key} must lie in {space[key].written}, got {types.as_typed(value)}."
-            yield Fault("enqueue", "range", message)
 
 
 def _objectives(settings: Mapping[str, str], faults: list[Fault]) -> tuple[Objective, ...]:

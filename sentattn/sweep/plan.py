@@ -119,7 +119,6 @@ class Plan(Options):
     Attributes:
         overrides: Arguments that all trials have.
         space: The search space; each dimension comes after those that it depends on.
-        enqueue: Points to try first: values by key, of which a point may leave some to the sampler.
         studies: The studies of a file that starts several; the plan itself then has no trials.
     """
 
@@ -129,7 +128,6 @@ class Plan(Options):
     objectives: tuple[Objective, ...]
     sampler: Node
     pruner: Node
-    enqueue: tuple[Mapping[str, Value], ...] = ()
     studies: tuple[Plan, ...] = ()
 
     @property

@@ -43,8 +43,6 @@ def open_study(plan: Plan, storage: JournalStorage, folder: Path) -> optuna.Stud
     """
     study = journal.find_study(storage) or _create(plan, storage, folder)
     _require_same(plan, study)
-    for values in plan.enqueue:
-        study.enqueue_trial(_to_optuna(values, plan.space), skip_if_exists=True)
     return study
 
 
@@ -166,7 +164,7 @@ def _fitting(
             return None
     except UserError:  # no valid training any more
         return None
-    drawn = _to_optuna(values, plan.space)
+    drawn = {key: plan.space[key].drawn(value) for key, value in values.items()}
     attributes = {key: value for key, value in trial.user_attrs.items() if key == ERROR}
     added = create_trial(
         state=trial.state,
@@ -183,7 +181,3 @@ def _fitting(
 def _settings(overrides: Sequence[str], values: Mapping[str, Value]) -> Settings:
     """Returns the settings of a trial."""
     return read_request([*overrides, *(override(key, value) for key, value in values.items())]).settings
-
-
-def _to_optuna(values: Mapping[str, Value], space: Mapping[str, Dimension]) -> dict[str, Value]:
-    return {key: space[key].drawn(value) for key, value in values.items()}

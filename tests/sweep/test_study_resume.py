@@ -237,22 +237,6 @@ def test_a_study_whose_creation_was_killed_is_created_again(tmp_path: Path, monk
     assert outcomes(tmp_path / "new") == outcomes(tmp_path / "old")
 
 
-def test_enqueued_points_are_tried_first_and_once(tmp_path: Path) -> None:
-    points = ({"loss.penalty": 0, "model.attention.hops": 7}, {"model/pooling": "prune", "model.pooling.p": 9})
-    with SweepStudy.open(plan(enqueue=points), tmp_path, train) as study:
-        first = ask(study)
-        assert (first.values["loss.penalty"], first.values["model.attention.hops"]) == (0.0, 7)
-        tell(study, first, state="failed", retry=True)
-    added = {"loss.penalty": 0.5}
-    with SweepStudy.open(plan(enqueue=(*points, added)), tmp_path, train) as study:
-        values = [ask(study).values for _ in range(4)]
-        assert values[0]["model.pooling.p"] == 9
-        assert values[1]["loss.penalty"] == 0.5, "points may be added later"
-        assert values[2] == first.values, "it is tried again"
-        assert values[3]["loss.penalty"] not in (0.0, 0.5)
-        assert study.waiting() == 0
-
-
 def test_a_folder_may_be_renamed(tmp_path: Path) -> None:
     run(plan(FEW, trials=1), tmp_path / "mine")
     (tmp_path / "mine").rename(tmp_path / "renamed")

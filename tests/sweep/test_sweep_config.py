@@ -153,17 +153,6 @@ def test_a_missing_condition_is_refused_with_the_line_to_write(
         read_request(plan.trial_arguments(drawn(plan, seed)))  # type: ignore[arg-type]
 
 
-def test_points_to_try_first(tmp_path: Path) -> None:
-    space = {"optimizer.lr": "interval(0.001,0.1)", "model/pooling": "choice(flatten,mean)"}
-    points = [{"optimizer.lr": 0.01}, {"model/pooling": "mean"}]
-    assert read_plan([write(tmp_path, space=space, enqueue=points)]).enqueue == tuple(points)
-    fixed = read_plan([write(tmp_path, space=space, enqueue=points), "optimizer.lr=0.02", "trials=2"])
-    assert fixed.enqueue == ({}, {"model/pooling": "mean"})
-    for point, kind in (({"optimizer.lr": 1.0}, "range"), ({"model/pooling": "max"}, "range"), ({"x": 1}, "unknown")):
-        assert kinds(write(tmp_path, space=space, enqueue=[point])) == [("enqueue", kind)]
-    assert kinds(write(tmp_path, space=space, enqueue=["mean"])) == [("sweep", "type")]
-
-
 def test_arguments_of_a_trial_and_of_its_setting() -> None:
     plan = read_plan([HOPS, "objective.metric=val/f1_macro", "seed=5", "study=mine", "output_dir=here (1)"])
     values = {"model.attention.hops": 3}
