@@ -73,9 +73,9 @@ class Findings:
             for index in range(len(plan.objectives))
         ]
         self.confirmed = find_confirmed(folder, self.front[0].number) if self.front else None
-        self.cautions: list[str] = self.attempt(
-            "Be careful", lambda: [*_few_trials(self), *_edges(self), *_noise(self)], []
-        )
+        self.cautions: list[str] = []
+        for check in (_few_trials, _edges, _noise):
+            self.cautions += self.attempt("Be careful", partial(list, check(self)), [])
 
     def attempt(self, name: str, make: Callable[[], T], default: D) -> T | D:
         """Returns the result of `make`; an error of any kind is recorded, and the default returned."""
