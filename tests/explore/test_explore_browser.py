@@ -278,7 +278,8 @@ def test_no_violations_for_axe_and_no_scrolling(page: Page) -> None:
     page.driver.find_element(By.ID, "pairs").click()
     page.until(lambda: page.all("canvas"))
     page.driver.find_element(By.ID, "gradients").click()
-    page.until(lambda: "integrated gradients" in page.all(".now fieldset")[0].text)
+    shown = "return document.querySelector('.now fieldset').textContent"
+    page.until(lambda: "integrated gradients" in page.driver.execute_script(shown))
     name_a_model = "document.querySelector('#filters [name=model]').options[0].text = 'mean, encoder=cnn, '.repeat(9)"
     page.driver.execute_script(name_a_model)
     assert page.violations() == []
@@ -288,7 +289,7 @@ def test_no_violations_for_axe_and_no_scrolling(page: Page) -> None:
 
 def test_hostile_and_long_texts_do_no_harm(page: Page) -> None:
     submit(page, HOSTILE)
-    page.until(page.words)
+    page.until(lambda: page.status().startswith("Predicted"))
     assert page.driver.title == "Attention explorer"
     assert not page.all("#models img")
     assert not page.all(".cut")
@@ -352,7 +353,7 @@ def test_an_invalid_text_removes_the_old_prediction(page: Page, text: str) -> No
 
 def test_a_long_word_is_shortened(page: Page) -> None:
     submit(page, "a good " + "x" * 100_000 + " film")
-    page.until(page.words)
+    page.until(lambda: page.status().startswith("Predicted"))
     assert len(page.driver.find_element(By.ID, "models").get_attribute("innerHTML")) < 50_000
     assert any("100,000 characters" in word for word in page.words())
     assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
