@@ -29,16 +29,16 @@ from measure import read_options, spread, with_defaults
 from sentattn.config.request import read_request
 from sentattn.config.search_space import first_point
 from sentattn.console import Progress
-from sentattn.grid.grid import prepare_data
+from sentattn.grid import prepare_data
 from sentattn.jobs import scheduler
-from sentattn.jobs.job import RunningJob
 from sentattn.jobs.pool import LocalPool
 from sentattn.jobs.progress import JobProgress
+from sentattn.jobs.scheduler import RunningJob
 from sentattn.jobs.slots import Slot
+from sentattn.sweep.config import read_plan
+from sentattn.sweep.records import TrialReport, TrialTask
 from sentattn.sweep.search import run_trial
-from sentattn.sweep.spec.config import read_plan
-from sentattn.sweep.study.study import SweepStudy
-from sentattn.sweep.study.task import TrialReport, TrialTask
+from sentattn.sweep.study import SweepStudy
 from sentattn.training.prepare import build_data, build_module, choose_precision, set_up
 from sentattn.training.states import use_cached_states
 

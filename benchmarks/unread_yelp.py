@@ -19,8 +19,7 @@ import numpy as np
 from measure import leave_out
 
 from sentattn.data.datasets.yelp import Yelp
-from sentattn.data.sampling import draw
-from sentattn.data.splits import repeats
+from sentattn.data.splits import draw, repeats
 
 SIZES = {"test": 25_000, "train": 20_000, "val": 2_500}
 SEED = 0

@@ -254,7 +254,7 @@ def alternatives(path: str, choices: Choices) -> Iterator[tuple[str, Mapping[str
 def brought(group: str, name: str, choices: Choices) -> Iterator[str]:
     """What a choice sets beside the defaults of its own class: its parts, and settings of others."""
     whole = load(choices.file(group, name))
-    for part, choice in defaults(whole).items():
+    for part, choice in (choices.parts(name) if group == "model" else defaults(whole)).items():
         yield f"{group}/{part}={choice}"
     if group in LISTS:
         return

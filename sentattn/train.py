@@ -88,7 +88,7 @@ def fit(overrides: str | Sequence[str] = ()) -> TrainedRun:
     from sentattn.config.request import read_request
     from sentattn.distributed.ranks import connected
     from sentattn.trained import TrainedRun
-    from sentattn.training.seeds import fit_seeds
+    from sentattn.training.fit import fit_seeds
 
     with connected(rank_info()):
         request = read_request([overrides] if isinstance(overrides, str) else overrides)
@@ -114,7 +114,7 @@ def fit_grid(overrides: str | Sequence[str] = ()) -> list[TrainedRun]:
     Raises:
         UserError: With every fault; of trainings that failed, after the end of the others.
     """
-    from sentattn.grid.grid import train_grid
+    from sentattn.grid import train_grid
     from sentattn.trained import TrainedRun
 
     grid = train_grid([overrides] if isinstance(overrides, str) else overrides)
@@ -127,7 +127,7 @@ def main(arguments: list[str]) -> None:
     """Runs the command."""
     if set(arguments) & set(MULTIRUN):
         from sentattn.compare.__main__ import leaderboard
-        from sentattn.grid.grid import train_grid
+        from sentattn.grid import train_grid
 
         grid = train_grid([word for word in arguments if word not in MULTIRUN])
         if grid.runs:
@@ -162,7 +162,7 @@ def _train(arguments: list[str]) -> None:
             require_encoder(Run(request.origin), settings)
         check(settings, seeds=request.seeds, match_parameters=request.match_parameters)
         return
-    from sentattn.training.seeds import fit_seeds
+    from sentattn.training.fit import fit_seeds
 
     runs: list[Run] = []
     try:

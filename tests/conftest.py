@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
 
 pytest.register_assert_rewrite("refusals")
-FAKES = ("jobs", "sweep", "sweep/report")
+FAKES = ("jobs", "sweep")
 """Folders with modules that tests of other folders use too."""
 sys.path += [str(Path(__file__).parent / name) for name in FAKES]
 

@@ -23,9 +23,9 @@ from sentattn import train
 from sentattn.__main__ import COMMANDS
 from sentattn.config.compose import compose
 from sentattn.errors import SettingError
-from sentattn.grid.grid import read_cells
+from sentattn.grid import read_cells
 from sentattn.run import Run
-from sentattn.sweep.spec.config import read_plan
+from sentattn.sweep.config import read_plan
 
 ROOT = Path(__file__).parent.parent
 MEASUREMENTS = ("results.md", "performance.md")

@@ -28,7 +28,7 @@ from sentattn.data.corpus import META, Corpus, DamagedCorpusError, build
 from sentattn.data.datasets.demo import DemoSource
 from sentattn.data.readers.tables import records
 from sentattn.data.tokenizer import WordTypes
-from sentattn.data.vectors.word_vectors import read_vectors
+from sentattn.data.word_vectors import read_vectors
 from sentattn.prediction.model import load
 from sentattn.training.checkpoint import read_checkpoint
 

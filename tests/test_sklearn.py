@@ -16,7 +16,7 @@ import pytest
 import torch
 import untrained_runs
 from encoder_files import write_encoder
-from refusals import refused
+from refusals import fault_of, refused
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError, SkipTestWarning

@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 from sentattn.config.command_line import CONFIG_DIR, reference_fault
 from sentattn.config.groups import Choices
-from sentattn.config.schema import COLUMNS, COMMAND_KEYS, LISTS, RAW, TOP
+from sentattn.config.schema import COMMAND_KEYS, LISTS, RAW, TOP
 from sentattn.config.types import as_typed, is_several, parse, parse_names, unquoted
 from sentattn.errors import Fault, SettingError, closest, suggestion
 
-OPTIONS = ("--help", "--cfg job", f"{CONFIG_DIR} FOLDER", "-m", "--multirun")
+OPTIONS = f"--help, --cfg job, {CONFIG_DIR} FOLDER, -m and --multirun"
 NOT_TYPED = 1 << 30
 """The position of a fault that belongs to no argument."""
 FaultAt: TypeAlias = tuple[int, Fault]
@@ -82,16 +82,14 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
     legal = [*choices.groups(), *TOP, *COMMAND_KEYS]
     bare = key.partition("@")[0].lstrip("+~-")
     if bare != key or key.replace("/", ".").partition(".")[0] == "hydra":
-        of_options = suggestion(f"--{bare}", [option for option in OPTIONS if option != word])
-        near = suggestion(bare, legal) if bare in legal or not of_options else of_options
-        rule = f"a setting is written key=value with no sign before it, and the options are {', '.join(OPTIONS)}"
-        raise SettingError(Fault(bare, "unknown", f"{word} is not supported: {rule}.{near}"))
+        rule = f"a setting is written key=value with no sign before it, and the options are {OPTIONS}"
+        raise SettingError(Fault(bare, "unknown", f"{word} is not supported: {rule}.{suggestion(bare, legal)}"))
     if not equals:
         named = {name: f"{group}={name}" for group in reversed(choices.groups()) for name in choices.names(group)}
         near = closest(word, [*legal, *named])
         close = f" Did you mean {named.get(near, f'{near}=VALUE')}?" if near else ""
         raise SettingError(Fault(word, "missing", f"{word} has no value: settings are written key=value.{close}"))
-    if key not in COLUMNS and (fault := reference_fault(key, text)):
+    if fault := reference_fault(key, text):
         raise SettingError(fault)
     if key in RAW or not text:
         return Argument(position, key, text, parse_names(text) if key in LISTS else unquoted(text))

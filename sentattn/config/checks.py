@@ -13,17 +13,14 @@ from sentattn.config.hashing import OF_WORDS, WORD_TOKENIZERS
 from sentattn.config.parameters import known, leaves, read, settable
 from sentattn.config.schema import BETTER, COMMAND_KEYS, FIXED_IN_TRAINING, TOP
 from sentattn.config.targets import TARGET
-from sentattn.config.types import Count, Kind, Node, Tree, as_typed, mismatch
+from sentattn.config.types import Kind, Node, Tree, as_typed
 from sentattn.errors import Fault, SettingError, closest
 
 OPTIONAL = ("experiment", "model/wide", "callbacks")
 """Groups that need no choice."""
 
-ATTENTION, PENALTY, WEIGHTS, LENGTH = "model/attention", "loss.penalty", "loss.class_weights", "data.max_length"
+ATTENTION, PENALTY, LENGTH = "model/attention", "loss.penalty", "data.max_length"
 CLIP, PRECISION, METRIC, MODE = "trainer.gradient_clip_val", "trainer.precision", "objective.metric", "objective.mode"
-HEADS, SIZE = "model.encoder.heads", "model.embedding.size"
-TRANSFORMER = "sentattn.models.encoders.transformer.Transformer"
-NO_LOGGER = "sentattn.loggers.no_logger"
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
 """Numbers of positions; texts may not be longer."""
 
@@ -226,13 +223,6 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Yields the settings of each conflict, the kind of fault, and the message."""
     yield from _nothing_learned(c)
     yield from _words_alone(c)
-    yield from _heads(c)
-    weights, classes = c.value(WEIGHTS), c.value("data.classes")
-    number = len(classes) if isinstance(classes, list) else known(c.value("data")).constants.get("classes")
-    if isinstance(weights, list) and number and len(weights) != number:
-        data = c.chosen.get("data", c.value("data.name"))
-        message = f"{WEIGHTS}={as_typed(weights)} does not fit data={data}, which has {number} classes."
-        yield (WEIGHTS,), "conflict", message
     if c.value("data.test_size") == 0 and c.value("test") is True:
         yield ("data.test_size",), "conflict", "data.test_size=0 leaves no rows to test on: type test=false with it."
     for path in POSITIONS:
@@ -247,9 +237,6 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     if c.value("optimizer.fused") is True and c.value(PRECISION) == "16-mixed" and c.value(CLIP) is not None:
         message = f"{PRECISION}=16-mixed cannot clip gradients with optimizer.fused=true: type optimizer.fused=false."
         yield (PRECISION,), "conflict", message
-    loggers = nodes(c.settings, "logger")
-    if len(loggers) > 1 and any(get_path(node, TARGET) == NO_LOGGER for node in loggers.values()):
-        yield ("logger",), "conflict", "logger=none is no logger: leave it out of the list, or type logger=none alone."
     metric, better = c.value(METRIC), BETTER.get(str(c.value(METRIC)).removeprefix("val/"))
     if c.value(MODE) in ("min", "max") and better not in (None, c.value(MODE)):
         message = f"{MODE}={c.value(MODE)} would keep the worst epoch by {metric}: type {MODE}={better}."
@@ -281,17 +268,3 @@ def _words_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
         if c.is_typed(key) and c.value(key) is not None:
             reason = f"has no effect with the subwords of data.tokenizer={tokenizer}: leave it out."
             yield (key,), "no_effect", f"{key}={as_typed(c.value(key))} {reason}"
-
-
-def _heads(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Refuses heads of a transformer that do not divide the width of the embedding."""
-    heads, size, ngram_size = c.value(HEADS), c.value(SIZE), c.value("model.embedding.ngram_size") or 0
-    if c.value(f"model.encoder.{TARGET}") != TRANSFORMER or mismatch(Count, heads) or mismatch(Count, size):
-        return
-    if (width := size + ngram_size) % heads:
-        legal = ", ".join(str(number) for number in range(1, width + 1) if width % number == 0)
-        message = (
-            f"{HEADS} must divide the width {width} of the embedding, got {heads}: type {HEADS}=N with N one of "
-            f"{legal}, or another {SIZE}."
-        )
-        yield (HEADS, SIZE), "conflict", message

@@ -7,12 +7,11 @@ import functools
 import gc
 import io
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from sentattn.config import types
-from sentattn.config.schema import COLUMNS
+from sentattn.config.schema import REFERENCE
 from sentattn.config.types import Kind, Tree
 from sentattn.errors import Fault, Interruption, SettingError, UserError, suggestion
 
@@ -20,9 +19,8 @@ CONFIG_DIR = "--config-dir"
 SPIN_COUNT = "5000"
 GC_THRESHOLD = 50_000
 """New objects after which Python looks for garbage among them, by default 700."""
-REFERENCE = re.compile(r"\$\{[^{}]*\}")
-WORDS = COLUMNS | {"text", "column"}
-"""Keys that may hold anything: a text, the name of a column."""
+WORDS = ("text", "column")
+"""Keys that may hold anything."""
 OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
 
 

@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import cast
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
@@ -25,13 +25,11 @@ from sentattn.config.checks import Composition, check_combinations, check_settin
 from sentattn.config.groups import LISTS, MISSING, Choices, conf_dir, defaults, get_path, load
 from sentattn.config.hashing import WORD_TOKENIZERS
 from sentattn.config.parameters import known, source_hash, type_of
-from sentattn.config.schema import CHOICES, CODE, KEPT_BY_TRAINED_MODEL, RAW, TOP, TRAIN
+from sentattn.config.schema import CHOICES, CODE, KEPT_BY_TRAINED_MODEL, RAW, REFERENCE, TOP, TRAIN
 from sentattn.config.targets import TARGET, check_targets, is_own, targets_in
 from sentattn.config.types import Node, Tree
 from sentattn.errors import DataError, Fault, SettingError, closest, first_line, suggestion
 
-NOT_A_REFERENCE = "$\x00{"
-"""Stands for the beginning of a reference in texts that hold none."""
 VECTORS, SIZE, LENGTH = "data.vectors", "model.embedding.size", "data.max_length"
 ENCODER, REVISION, TOKENIZER = "model.embedding.name", "model.embedding.revision", "data.tokenizer"
 PRETRAINED = "sentattn.models.pretrained.Pretrained"
@@ -67,7 +65,10 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
     """
     c = _read(args, trust)
     c.saved = check_targets(settings, c.choices, trust=trust)
-    c.written = escape_references(c.saved)
+    if reference := REFERENCE.search(str(c.saved)):  # such as ${oc.env:NAME}, which would read the environment
+        message = f"the settings hold {reference[0]}, and a file's references are not resolved: write the value."
+        raise SettingError(Fault("from", "unsafe", message))
+    c.written = copy.deepcopy(c.saved)
     c.chosen, c.code = (_record(c, key) for key in (CHOICES, CODE))
     legal = []
     for argument in c.typed:
@@ -170,7 +171,7 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str]
 def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
     """Returns the typed values and, before them, the size of the embedding if it starts from vectors."""
     typed = {argument.key: argument for argument in values}
-    vectors = typed[VECTORS].text if VECTORS in typed else unescape_references(get_path(c.written, VECTORS))
+    vectors = typed[VECTORS].text if VECTORS in typed else get_path(c.written, VECTORS)
     if not vectors or types.parse(vectors) is None:
         return values
     if type_of(c.written, SIZE) is None:
@@ -179,7 +180,7 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
         return values
     if vectors == TRAIN:
         return values
-    from sentattn.data.vectors.vector_file import width
+    from sentattn.data.vector_file import width
 
     try:
         size = width(vectors)
@@ -256,32 +257,13 @@ def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
             parsed = None if types.parse(argument.text) is None else argument.value
             # The text itself where only a text is legal: `group=2026` is a name, not a number.
             legal = [value for value in (parsed, argument.text) if kind and types.mismatch(kind, value) is None]
-            node[last] = escape_references(legal[0] if legal else argument.value)
+            node[last] = legal[0] if legal else argument.value
     _fill_length(c)
     try:
-        resolved = OmegaConf.to_container(OmegaConf.create(c.written), resolve=True)
+        c.settings = cast(Tree, OmegaConf.to_container(OmegaConf.create(c.written), resolve=True))
     except OmegaConfBaseException as error:
         message = f"A reference in the configuration cannot be resolved: {first_line(error)}."
         raise SettingError(Fault("", "not_found", message)) from error
-    c.settings = unescape_references(resolved)
-
-
-def escape_references(value: object) -> Any:
-    """Returns settings whose texts hold no references: those that were loaded or typed are resolved already."""
-    return _with_texts(value, lambda text: text.replace("${", NOT_A_REFERENCE))
-
-
-def unescape_references(value: object) -> Any:
-    """Returns settings with the texts that `escape_references` was given."""
-    return _with_texts(value, lambda text: text.replace(NOT_A_REFERENCE, "${"))
-
-
-def _with_texts(value: object, change: Callable[[str], str]) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _with_texts(inner, change) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_with_texts(item, change) for item in value]
-    return change(value) if isinstance(value, str) else value
 
 
 def _composed(picks: Mapping[str, str], choices: Choices) -> tuple[Tree, dict[str, str]]:

@@ -91,6 +91,10 @@ class Choices:
         node = get_path(whole, file.stem if group in LISTS else group.replace("/", "."))
         return node if isinstance(node, Mapping) else whole
 
+    def parts(self, variant: object) -> dict[str, str | None]:
+        """Returns the parts of a variant of the model, such as `attention`, with their choices."""
+        return defaults(load(self.folders[0] / "model" / "_base.yaml")) | defaults(self.node("model", variant))
+
 
 @functools.cache
 def _groups(folder: Path) -> tuple[str, ...]:
@@ -126,21 +130,23 @@ def _load(file: Path, changed: int) -> Node:
 def _included(file: Path, content: DictConfig) -> list[Tree]:
     """Returns what the files hold that a file's defaults list by name: of its own folder, or of the package's.
 
-    A file `_NAME` holds its node alone.
+    A file `_NAME` holds its node alone. What its own defaults list is not among it.
     """
     listed = content.get("defaults")
     entries = listed if isinstance(listed, ListConfig) else ()  # Hydra refuses what is no list
     names = [entry for entry in entries if isinstance(entry, str) and entry != "_self_"]
     paths = [folder / f"{name}.yaml" for name in names for folder in (file.parent, conf_dir() / file.parent.name)]
-    included = {path: load(path) for path in paths if path.is_file()}
-    return [{path.parent.name: node} if path.name.startswith("_") else dict(node) for path, node in included.items()]
+    included = {path: {**load(path)} for path in paths if path.is_file()}
+    for node in included.values():
+        node.pop("defaults", None)
+    return [{path.parent.name: node} if path.name.startswith("_") else node for path, node in included.items() if node]
 
 
 def defaults(node: Node) -> dict[str, str | None]:
     """Returns the groups in a file's defaults list, with their choices."""
     entries = node.get("defaults")
-    listed = entries if isinstance(entries, list) else []
-    return {key: value for entry in listed if isinstance(entry, Mapping) for key, value in entry.items()}
+    listed = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+    return {key.removeprefix("override "): value for entry in listed for key, value in entry.items()}
 
 
 def comment(file: Path) -> str:

@@ -27,7 +27,7 @@ from sentattn.config.types import Kind, Node, Tree
 from sentattn.errors import Fault, SettingError
 
 TABLE = Path(__file__).with_name("parameters.json")
-CONSTANTS = ("classes", "learns", "reads")
+CONSTANTS = ("learns", "reads")
 """Attributes of classes that the rules look at."""
 CLOSED = "torch.nn.modules.module"
 """Its `**kwargs` take nothing."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_type_hints
@@ -138,6 +139,9 @@ INIT_FROM = "init_from"
 
 TRAIN = "train"
 """The value of `data.vectors` for vectors that are trained on the training rows."""
+
+REFERENCE = re.compile(r"\$\{[^}]*\}?")
+"""A reference to another value, which only the files of a configuration folder hold."""
 
 COLUMNS = frozenset({"data.text", "data.label", "data.group"})
 """Keys that hold the name of a column."""

@@ -142,17 +142,6 @@ def is_one_of(value: Value, legal: Iterable[Value]) -> bool:
     return any(type(other) is type(value) and other == value for other in legal)
 
 
-def deciding(
-    names: Iterable[str], faulty: Sequence[Mapping[str, Value]], legal: Sequence[Mapping[str, Value]]
-) -> tuple[str, list[Value], list[Value]] | None:
-    """Returns the first of some settings whose value decides whether a fault occurs, with faulty and legal values."""
-    for name in names:
-        bad, good = ([*dict.fromkeys(each[name] for each in side if name in each)] for side in (faulty, legal))
-        if bad and good and not any(is_one_of(value, good) for value in bad):
-            return name, bad, good
-    return None
-
-
 def is_range(key: str, text: str) -> bool:
     """Whether a text stands for several values, valid or not; of texts and paths only `NAMES` have several."""
     call = CALL.match(text)

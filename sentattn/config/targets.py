@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sentattn.config.groups import Choices, defaults, get_path, group_of, load
+from sentattn.config.groups import Choices, get_path, group_of, load
 from sentattn.config.schema import CHOICES
 from sentattn.config.types import Node, Tree, as_typed
 from sentattn.errors import Fault, SettingError
@@ -92,7 +92,7 @@ def label(settings: Node) -> str:
     if not isinstance(model, Mapping) or "name" not in model:
         return UNKNOWN
     variant = str(model["name"])
-    preset, chosen = defaults(choices.node("model", variant)), slots(settings)
+    preset, chosen = choices.parts(variant), slots(settings)
     parts = [f"{slot}={name}" for slot, name in chosen.items() if preset.get(slot, name) != name]
     wide = choices.node("model/wide", chosen.get("wide"))
     if "attend" in wide and (attend := model["wide"].get("attend", False)) != wide["attend"]:
@@ -107,7 +107,7 @@ def slots(settings: Node) -> dict[str, str]:
     Settings that record no choice have the variant's own where the class is that of it, else the name of the class.
     """
     model, recorded, choices = settings["model"], settings.get(CHOICES) or {}, Choices.of()
-    preset = defaults(choices.node("model", model.get("name")))
+    preset = choices.parts(model.get("name"))
     names = {}
     for slot in (slot for slot in SLOTS if isinstance(model.get(slot), Mapping)):
         group, target = f"model/{slot}", str(model[slot].get(TARGET))

@@ -28,7 +28,7 @@ from torch.utils.data import Dataset
 from sentattn.data.batching import Batch
 from sentattn.data.cache import Progress, cached, no_progress
 from sentattn.data.pieces import LINE_BREAKS, PieceTokenizer
-from sentattn.data.sampling import NO_GROUP, spread
+from sentattn.data.splits import NO_GROUP, spread
 from sentattn.data.tokenizer import (
     BASIC_ENGLISH,
     CHUNK,

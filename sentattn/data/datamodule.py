@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge, Le
@@ -24,7 +24,7 @@ from sentattn.data.vocabulary import count_types, coverage, frequent_types, look
 from sentattn.errors import DataError, Fault, SettingError
 
 if TYPE_CHECKING:
-    from sentattn.data.vectors.word_vectors import WordVectors
+    from sentattn.data.word_vectors import WordVectors
 
 
 class TextData(LightningDataModule, ABC):
@@ -66,7 +66,6 @@ class TextData(LightningDataModule, ABC):
     The attributes from `val_size` to `test_seed` are arguments of `splits.select`; `prepare` sets those after them.
 
     Attributes:
-        classes: Number of classes, if it is known before the data is read.
         labels: Names of the classes, by index.
         ordered: Whether the classes are steps of a scale.
         tokenizer: The tokenizer with the vocabulary of the training rows.
@@ -75,7 +74,6 @@ class TextData(LightningDataModule, ABC):
         report: Messages about the data for the user.
     """
 
-    classes: ClassVar[int | None] = None
     val_size: float | None = None
     split_seed: int = 0
     val_by: By = "row"
@@ -238,7 +236,7 @@ class TextData(LightningDataModule, ABC):
         """Reads or trains the vectors of the setting `vectors`."""
         if self.vectors is None:
             return None
-        from sentattn.data.vectors.word_vectors import read_vectors, train_vectors
+        from sentattn.data.word_vectors import read_vectors, train_vectors
 
         if self.vectors == TRAIN:
             return train_vectors(words, corpus, rows, size=self.vector_size, cache=cache, progress=progress)

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 
 from sentattn.config.types import Tree
 from sentattn.data.datasets.table import Table
-from sentattn.errors import DataError, Fault
 
 
 def from_torchtext(
@@ -21,39 +20,20 @@ def from_torchtext(
     folder: str | Path,
     text: str = "text",
     label: str = "label",
-    tokenizer: str = "basic_english",
-    **settings: Any,
+    **others: Any,
 ) -> Table:
-    """Writes torchtext's datasets as tables, and returns the data module of these tables.
+    """Writes datasets (`torchtext.data.Dataset`) as tables, `train.parquet` and so on; returns their data module.
 
-    Its attribute `files` has the paths, so that any command can read the same rows: `data=table data.train=FILE ...`.
-
-    Args:
-        train: Dataset of the training rows (`torchtext.data.Dataset`), whose examples have a text and a label.
-        val: Dataset of the validation rows; None sets a tenth of the training rows aside.
-        test: Dataset of the test rows; None likewise.
-        folder: Where the tables are written, as `train.parquet` and so on.
-        text: Name of the field of texts. If the field has tokenized its texts, the tokens are joined by spaces.
-        label: Name of the field of labels.
-        tokenizer: Tokenization rules of the joined texts; `basic_english` restores the tokens of torchtext's tokenizer
-            of this name.
-        settings: Other arguments of `Table`.
-
-    Raises:
-        DataError: If an example has no such field.
+    Its `files` are the paths, so that any command reads the same rows: `data=table data.train=FILE ...`. `text` and
+    `label` name the fields; tokens are joined by spaces, which the tokenizer `basic_english` divides as torchtext's
+    does. Without rows for `val` or `test` a tenth is set aside. `others` are other arguments of `Table`.
     """
     files: Tree = {}
     for split, dataset in {"train": train, "val": val, "test": test}.items():
-        if dataset is None:
-            continue
-        try:
-            values = [(getattr(example, text), getattr(example, label)) for example in dataset.examples]
-        except AttributeError as error:
-            message = f"{split}: {error}; name the fields of texts and labels with text= and label=."
-            raise DataError(Fault(split, "missing", message)) from error
-        texts = [value if isinstance(value, str) else " ".join(value) for value, _ in values]
-        path = Path(folder, f"{split}.parquet")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.table({text: texts, label: [value for _, value in values]}), path)
-        files[split] = str(path)
-    return Table(**files, text=text, label=label, tokenizer=tokenizer, **settings)
+        if dataset is not None:
+            files[split] = str(path := Path(folder, f"{split}.parquet"))
+            rows = [(getattr(example, text), getattr(example, label)) for example in dataset.examples]
+            texts = [value if isinstance(value, str) else " ".join(value) for value, _ in rows]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.table({text: texts, label: [value for _, value in rows]}), path)
+    return Table(**{"tokenizer": "basic_english", **files, **others}, text=text, label=label)

@@ -14,7 +14,7 @@ from sentattn.data.tokenizer import SPECIALS, UNKNOWN_ID
 from sentattn.errors import DataError, Fault
 
 if TYPE_CHECKING:
-    from sentattn.data.vectors.word_vectors import WordVectors
+    from sentattn.data.word_vectors import WordVectors
 
 COUNTED_ROWS = 5000
 """Rows whose tokens are counted at once, which bounds memory and still amortizes a large vocabulary."""

@@ -4,7 +4,7 @@ usage: python -m sentattn.explore DIR [DIR ...] [port=8765] [host=127.0.0.1] [sp
                                   [trust=false]
 
   DIR      run directories, folders that hold some at any depth, or hf://USER/NAME on the Hugging Face Hub; of runs that
-           differ in their seed only the first is shown, and of more than eight settings the first eight
+           differ in their seed only the first is shown, and of more than eight settings the most accurate eight
   port     port of the page; another free one is taken where nothing was typed and 8765 is in use
   host     address to listen on; for any but a loopback address the printed address has a token, without which nothing
            is answered
@@ -13,10 +13,11 @@ usage: python -m sentattn.explore DIR [DIR ...] [port=8765] [host=127.0.0.1] [sp
   open     false does not open the browser
   trust    trust=true loads runs with classes of your own: it can run any code that a run names
 
-Type a review or pick one: each model shows its label, its probabilities and its attention, hop by hop, and the weights
-from token to token where it has them. A click on a word removes or replaces it and predicts the new text; integrated
-gradients are shown next to attention on request. The address of the page is a link to what it shows. The errors of a
-model, and the texts on which models disagree, are listed below. Ctrl-C ends the server.
+The page begins with the surest error of the model that is the most accurate in validation. Type a review or pick one:
+each model shows its label, its probabilities and its attention, hop by hop, and the weights from token to token where
+it has them. Two models are shown, others on request. A click on a word removes or replaces it and predicts the text;
+integrated gradients are shown next to attention on request. The address of the page is a link to what it shows. The
+errors of a model, and the texts on which models disagree, are listed below. Ctrl-C ends the server.
 
 Examples:
   python -m sentattn.explore outputs

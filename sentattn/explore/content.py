@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.report.summaries import errors, surest
-from sentattn.compare.runs import names, read_runs
+from sentattn.compare.runs import EvaluatedRun, names, read_runs
 from sentattn.config.types import Node
 from sentattn.data.corpus import Split
 from sentattn.data.pieces import PieceTokenizer
@@ -99,31 +99,37 @@ class Model:
 def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Model], list[Fault]]:
     """Loads the first run of each setting below some folders; trials of sweeps only where their directory is given.
 
-    Returns at most `MOST_MODELS` models, and an error for each run that is left out; a `RunError` if none is left.
+    Returns at most `MOST_MODELS` models, the most accurate in validation first, and an error for each run that is left
+    out; a `RunError` if none is left.
     """
-    runs, faults = read_runs(paths, split=None)
-    loaded: dict[str, tuple[Node, LoadedRun]] = {}
-    left_out = 0
-    for evaluated in runs:
-        if evaluated.setting in loaded or not (evaluated.path / MODEL).is_dir():  # a reference has no model to show
-            continue
+
+    def accuracy(runs: Sequence[EvaluatedRun]) -> float:
+        return float(runs[0].result.get("metrics", {}).get("val/accuracy", 0))
+
+    found, faults = read_runs(paths, split=None)
+    by_setting: dict[str, list[EvaluatedRun]] = {}
+    for evaluated in found:
+        if (evaluated.path / MODEL).is_dir():  # a reference has no model to show
+            by_setting.setdefault(evaluated.setting, []).append(evaluated)
+    loaded: list[tuple[Node, LoadedRun]] = []
+    for number, runs in enumerate(sorted(by_setting.values(), key=accuracy, reverse=True)):
         if len(loaded) == MOST_MODELS:
-            left_out += 1
-            continue
-        run = LoadedRun(evaluated.path, trust=trust)
-        try:
-            _ = run.classifier
-        except UserError as error:
-            faults += error.faults
-        else:
-            loaded[evaluated.setting] = evaluated.settings, run
-    if left_out:
-        message = f"{left_out} more runs are left out: the explorer shows {MOST_MODELS} settings; name fewer folders."
-        faults.append(Fault("runs", "range", message))
+            left_out = f"{len(by_setting) - number} more settings are left out: the explorer shows {MOST_MODELS}"
+            faults.append(Fault("runs", "range", f"{left_out}; name fewer folders."))
+            break
+        for evaluated in runs:
+            run = LoadedRun(evaluated.path, trust=trust)
+            try:
+                _ = run.classifier
+            except UserError as error:
+                faults += error.faults
+            else:
+                loaded.append((evaluated.settings, run))
+                break
     if not loaded:
         raise RunError(*faults, Fault("runs", "not_found", "No finished run with a model is left."))
-    titles = names([settings for settings, _ in loaded.values()])
-    return [Model(title, run, run.classifier) for title, (_, run) in zip(titles, loaded.values(), strict=True)], faults
+    titles = names([settings for settings, _ in loaded])
+    return [Model(title, run, run.classifier) for title, (_, run) in zip(titles, loaded, strict=True)], faults
 
 
 class Filter(BaseModel):

@@ -1,8 +1,7 @@
 // The page keeps a list of steps: the text as typed and, for each word edited, the new one. The first step stays beside
-// the last. The steps outlive a reload of the tab, and errors of the server. The fragment of the address holds what is
-// shown, so that it is a link: the last text, the models, the row of attention, and what is shown beside it.
+// the last. The fragment of the address holds what is shown, so that it is a link: the last text, the models, the row of
+// attention, and what is shown beside it. Without it the page begins with the first error.
 const byId = (id) => document.getElementById(id);
-const KEY = "sentattn.explore";
 const models = [...document.querySelectorAll(".model")], area = byId("text"), filters = byId("filters");
 const toggles = [...document.querySelectorAll("#shown input")], EXTRAS = ["pairs", "gradients"];
 const authorization = { Authorization: "Bearer " + (new URLSearchParams(location.search).get("token") || "") };
@@ -142,10 +141,6 @@ function same(side, input) {
 }
 
 function save() {
-  try {
-    const kept = steps.map(({ text, word, replacement }) => ({ text, word, replacement }));
-    sessionStorage.setItem(KEY, JSON.stringify({ typed: area.value, about: byId("picked").textContent, steps: kept }));
-  } catch { /* a full or forbidden store: the page works without it */ }
   const shown = models.filter((model) => !model.hidden);
   const chosen = shown.flatMap((model) => rows(model.querySelector(".now"))).find((input) => input.checked);
   const link = new URLSearchParams(steps.length ? { text: steps.at(-1).text, row: chosen ? nameOf(chosen) : "" } : {});
@@ -175,16 +170,6 @@ async function follow() {
 
 function toggle() {
   toggles.forEach((input, i) => { models[i].hidden = !input.checked; });
-}
-
-async function restore() {
-  let kept;
-  try { kept = JSON.parse(sessionStorage.getItem(KEY)); } catch { kept = null; }
-  const linked = new URLSearchParams(location.hash.slice(1)).get("text");
-  if ((linked && linked !== kept?.steps.at(-1)?.text) || !kept) return follow();
-  area.value = kept.typed;
-  about(kept.about);
-  await repeat(kept.steps);
 }
 
 // Predicts steps again; those between the first and the last are predicted when they are shown.
@@ -257,7 +242,7 @@ document.addEventListener("click", (event) => {
 }, true);
 byId("typed").addEventListener("submit", (event) => { event.preventDefault(); start(area.value); });
 area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) start(area.value); });
-area.addEventListener("input", () => { about(""); save(); });
+area.addEventListener("input", () => about(""));
 byId("undo").addEventListener("click", undo);
 byId("restore").addEventListener("click", () => show(steps.slice(0, 1)));
 for (const extra of EXTRAS) byId(extra).addEventListener("change", () => repeat(steps));
@@ -274,20 +259,19 @@ function facts(row) {
 }
 
 function item(row) {
-  const entry = document.createElement("li"), button = document.createElement("button"), small = document.createElement("small");
-  button.append(row.start, small);
-  small.append(facts(row));
-  for (const one of row.predicted) {
-    const part = document.createElement(one.label === row.label ? "span" : "b");  // errors are bold
-    part.textContent = byId("model-" + one.model).textContent + ": " + one.label + " " + (100 * one.probability).toFixed(1) + "\u00a0%";
-    small.append("; ", part);
-  }
+  const entry = document.createElement("tr"), button = document.createElement("button");
+  button.append(row.start);
   button.addEventListener("click", () => pick(row.row));
-  entry.append(button);
+  const cells = row.predicted.map((one) => {
+    const part = document.createElement(one.label === row.label ? "span" : "b");  // errors are bold
+    part.textContent = one.label + " " + (100 * one.probability).toFixed(1) + "\u00a0%";
+    return part;
+  });
+  for (const content of [button, row.label, row.tokens, ...cells]) entry.insertCell().append(content);
   return entry;
 }
 
-async function pick(row) {
+async function pick(row, isAsked = true) {
   try {
     const answer = await ask("/api/rows/" + row);
     area.value = answer.text;
@@ -296,12 +280,14 @@ async function pick(row) {
     say(error.message, true);
     return;
   }
-  scrollTo({ top: 0 });
-  byId("picked").focus();
+  if (isAsked) {
+    scrollTo({ top: 0 });
+    byId("picked").focus();
+  }
   await start(area.value);
 }
 
-async function list(from) {
+async function list(from, isFirst = false) {
   const turn = ++listed;
   const values = new URLSearchParams([...new FormData(filters)].filter(([, value]) => value));
   try {
@@ -309,6 +295,7 @@ async function list(from) {
     if (turn !== listed) return;
     first = from;
     byId("rows").replaceChildren(...answer.rows.map(item));
+    if (isFirst && answer.rows.length && !steps.length && !area.value) pick(answer.rows[0].row, false);
     const last = from + answer.rows.length;
     byId("total").textContent = answer.total ? (from + 1) + " to " + last + " of " + answer.total.toLocaleString("en") : "no rows";
     enable("previous", from > 0);
@@ -319,7 +306,7 @@ async function list(from) {
 }
 
 if (filters) {
-  const page = Number(byId("rows").dataset.page);
+  const page = Number(byId("rows").parentNode.dataset.page);
   byId("total").textContent = "Reading";
   filters.addEventListener("change", () => {
     if (filters.elements.model) filters.elements.model.parentNode.hidden = filters.elements.order.value !== "errors";
@@ -328,6 +315,6 @@ if (filters) {
   filters.addEventListener("submit", (event) => event.preventDefault());
   byId("previous").addEventListener("click", () => list(Math.max(0, first - page)));
   byId("next").addEventListener("click", () => list(first + page));
-  list(0);
+  list(0, !location.hash);
 }
-restore();
+follow();

@@ -14,8 +14,8 @@ from sentattn.config.groups import Choices
 from sentattn.config.schema import COLUMNS
 from sentattn.data.hub import ENCODER_FILES
 from sentattn.errors import Fault, RunError, SettingError, UserError, first_line
+from sentattn.export import VERSION_KEY, new_folder
 from sentattn.export.card import model_card
-from sentattn.export.folder import VERSION_KEY, new_folder
 from sentattn.models.embedding import Embedding
 from sentattn.models.pretrained import Pretrained
 from sentattn.prediction.model import ENCODER, Classifier, LoadedRun

@@ -23,7 +23,7 @@ from torch.onnx.ops import symbolic
 from sentattn.data.pieces import PieceTokenizer
 from sentattn.data.tokenizer import PAD_ID, UNKNOWN_ID, spacy_version
 from sentattn.errors import Fault, RunError, first_line
-from sentattn.export.folder import VERSION_KEY, new_folder
+from sentattn.export import VERSION_KEY, new_folder
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.model import Classifier
 

@@ -26,7 +26,7 @@ from typing import Protocol
 from sentattn.errors import Interruption, SettingError, UserError
 from sentattn.jobs.slots import Slot
 
-PRELOAD = ("sentattn.training.preload", "sentattn.grid.grid", "sentattn.sweep.trial")
+PRELOAD = ("sentattn.training.preload", "sentattn.grid", "sentattn.sweep.trial")
 """Modules that the server imports."""
 SERVER_ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",  # threads that libraries start when they are imported do not survive a fork

@@ -54,8 +54,8 @@ from sentattn.errors import Fault, RunError, suggestion
 from sentattn.run import REPORT, SWEEPS
 
 if TYPE_CHECKING:
-    from sentattn.sweep.spec.plan import Objective
-    from sentattn.sweep.study.records import Record
+    from sentattn.sweep.plan import Objective
+    from sentattn.sweep.records import Record
 
 LAST_TRIALS = 10
 """Trials that `status` prints."""
@@ -78,8 +78,8 @@ def sweep(arguments: Sequence[str]) -> None:
         UserError: If the sweep cannot be run, or its trials fail one after another.
         Interruption: If a signal ended it.
     """
+    from sentattn.sweep.config import read_plan
     from sentattn.sweep.search import run
-    from sentattn.sweep.spec.config import read_plan
 
     studies, confirmed = run(read_plan(arguments))
     for study in studies:
@@ -90,9 +90,9 @@ def sweep(arguments: Sequence[str]) -> None:
 
 def status(folder: Path) -> None:
     """Prints how far a study is: the processes that work on it, its trials by state, the last, the best, the report."""
-    from sentattn.sweep.spec.plan import Objective
-    from sentattn.sweep.study import journal
-    from sentattn.sweep.study.records import front, records_of
+    from sentattn.sweep import journal
+    from sentattn.sweep.plan import Objective
+    from sentattn.sweep.records import front, records_of
 
     study = journal.load(folder)
     objectives = [Objective(metric, mode) for metric, mode in study.user_attrs["objectives"]]
@@ -114,7 +114,7 @@ def status(folder: Path) -> None:
 def _print_best(
     folder: Path, objectives: Sequence[Objective], front: Sequence[Record], overrides: Sequence[str]
 ) -> None:
-    from sentattn.sweep.report.artifacts import BEST, train_command
+    from sentattn.sweep.artifacts import BEST, train_command
 
     if not front:
         print(f"{folder.name}: no trial is complete yet.")
@@ -138,7 +138,7 @@ def _line(record: Record) -> str:
 
 def _folders(arguments: Sequence[str]) -> list[Path]:
     """Returns the folders of the studies that are named, or of the only study that there is."""
-    from sentattn.sweep.study.journal import JOURNAL
+    from sentattn.sweep.journal import JOURNAL
 
     options = command_line.raw_arguments(arguments, {"output_dir": "str"}, positional="names")
     root = Path(options.get("output_dir", "outputs")) / SWEEPS

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -15,14 +13,14 @@ from sentattn.config.arguments import as_arguments
 from sentattn.config.request import read_request
 from sentattn.config.search_space import first_point
 from sentattn.errors import Fault, RunError, SettingError
-from sentattn.grid.cells import Cell
-from sentattn.grid.grid import Grid, prepare_data
+from sentattn.grid import Cell, Grid, prepare_data
 from sentattn.jobs import scheduler
 from sentattn.jobs.pool import LocalPool, Pool
 from sentattn.jobs.progress import JobProgress
 from sentattn.jobs.slots import Slot, find_slots, slots_line
 from sentattn.run import REPORT, SWEEPS, TRIALS, Run
-from sentattn.sweep.report.artifacts import (
+from sentattn.sweep import journal
+from sentattn.sweep.artifacts import (
     BEST,
     describe_confirmed,
     find_confirmed,
@@ -30,16 +28,10 @@ from sentattn.sweep.report.artifacts import (
     write_best,
     write_confirmed,
 )
-from sentattn.sweep.report.wandb import log_study
-from sentattn.sweep.spec.config import read_plan
-from sentattn.sweep.spec.plan import Plan
-from sentattn.sweep.study import journal
-from sentattn.sweep.study.records import Record, front, records_of
-from sentattn.sweep.study.study import SweepStudy
-from sentattn.sweep.study.task import TrialTask
-
-PAUSE, LOAD = 60.0, 50.0
-"""Seconds between two reports of a study that runs, and between them as a multiple of the time that one takes."""
+from sentattn.sweep.config import read_plan
+from sentattn.sweep.plan import Plan
+from sentattn.sweep.records import Record, TrialTask, front, records_of
+from sentattn.sweep.study import SweepStudy
 
 
 class SearchStudy(optuna.Study):
@@ -97,8 +89,8 @@ def run(plan: Plan) -> tuple[list[SweepStudy], list[str]]:
         folders = [Path(plan.output_dir) / SWEEPS / each.study for each in plans]
         pairs = zip(plans, folders, strict=True)
         studies = [stack.enter_context(SweepStudy.open(each, folder, run_trial)) for each, folder in pairs]
-        writers = [stack.enter_context(ReportWriter(study)) for study in studies]
         for study in studies:
+            stack.push(partial(write_files, study))
             print(_standing(study), flush=True)
         if all(study.over() for study in studies) and not plan.confirm:
             return studies, []
@@ -107,13 +99,8 @@ def run(plan: Plan) -> tuple[list[SweepStudy], list[str]]:
         trials = None if any(each.trials is None for each in plans) else sum(each.trials or 0 for each in plans)
         pool, slots = _slots(plan, local, accelerator, trials, stack)
 
-        def tick() -> None:
-            for study, writer in zip(studies, writers, strict=True):
-                study.tick()
-                writer.tick()
-
         with JobProgress(studies, len(slots)) as progress:
-            is_stopped = scheduler.run(studies, slots, pool, progress, tick)
+            is_stopped = scheduler.run(studies, slots, pool, progress, partial(_tick, studies, {}))
         for study in studies:
             study.require_success()
         return studies, [] if is_stopped else _confirm(studies, slots, pool)
@@ -199,68 +186,42 @@ def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool) -
     ]
 
 
-class ReportWriter:
-    """Writes the files of a study while it runs: the best setting when it changes, table and report now and then.
+def _tick(studies: Sequence[SweepStudy], fronts: dict[str, set[int]]) -> None:
+    for study in studies:
+        study.tick()
+        write_new_best(study, fronts)
 
-    Table and report are written in a thread, and at the end, however the study ended; then a study that is over is
-    logged to W&B. What cannot be written while the study runs, or drawn, is printed once.
+
+def write_new_best(study: SweepStudy, fronts: dict[str, set[int]]) -> None:
+    """Writes the best setting of a study that runs, where `fronts` has another one by the name of the study."""
+    if study.front != fronts.get(study.name, set()):
+        fronts[study.name] = {*study.front}
+        with suppress(OSError):  # it is an error when the study ends
+            write_best(study.plan, study.folder, study.best_trials())
+
+
+def write_files(study: SweepStudy, kind: type[BaseException] | None = None, *_: object) -> None:
+    """Writes the files of a study when it ends, and logs one that is over to W&B.
+
+    Args:
+        study: The study.
+        kind: The type of the error with which it has ended.
+
+    Raises:
+        RunError: If they cannot be written, and there is no other error; else that is printed.
     """
+    from sentattn.sweep.report import write_report  # imports plotly
+    from sentattn.sweep.wandb import log_study
 
-    def __init__(self, study: SweepStudy) -> None:
-        self._study = study
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="report")
-        self._writing: Future[None] | None = None
-        self._due = time.monotonic() + PAUSE
-        self._front: set[int] = set()
-        self._finished = study.finished()
-        self._printed: set[str] = set()
-
-    def __enter__(self) -> ReportWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        study = self._study
-        self._executor.shutdown()
-        try:
-            self._write_best()
-            self._write_report(study.records())
-            if study.over() and study.is_leader() and study.best_trials():
-                log_study(study.plan, study.folder, study.records())
-        except OSError as error:
-            files = f"{BEST}, {TRIALS} and {REPORT} cannot be written ({error.strerror or error})"
-            message = f"{study.folder}: {files}. Free some space, and the same command writes them."
-            if kind is None:
-                raise RunError(Fault(str(study.folder), "unwritable", message)) from error
-            print(message)  # the study ends with another error, which is printed too
-
-    def tick(self) -> None:
-        """Writes what has changed."""
-        study, now = self._study, time.monotonic()
-        if study.front != self._front:
-            self._front = {*study.front}
-            self._attempt(self._write_best)
-        if now >= self._due and study.finished() != self._finished and (not self._writing or self._writing.done()):
-            self._due, self._finished = now + PAUSE, study.finished()
-            self._writing = self._executor.submit(self._attempt, partial(self._write_report, study.records()))
-
-    def _write_best(self) -> None:
-        write_best(self._study.plan, self._study.folder, self._study.best_trials())
-
-    def _write_report(self, records: Sequence[Record]) -> None:
-        from sentattn.sweep.report.page import write_report  # imports plotly
-
-        began = time.monotonic()
-        for line in write_report(self._study.plan, self._study.folder, records):
-            self._print(line)
-        self._due = max(self._due, time.monotonic() + LOAD * (time.monotonic() - began))
-
-    def _attempt(self, write: Callable[[], None]) -> None:
-        try:
-            write()
-        except OSError as error:
-            self._print(f"{self._study.folder}: the report is written later ({error.strerror or error}).")
-
-    def _print(self, line: str) -> None:
-        if line not in self._printed:
+    try:
+        write_best(study.plan, study.folder, study.best_trials())
+        for line in write_report(study.plan, study.folder, study.records()):
             print(line)
-        self._printed.add(line)
+        if study.over() and study.is_leader() and study.best_trials():
+            log_study(study.plan, study.folder, study.records())
+    except OSError as error:
+        files = f"{BEST}, {TRIALS} and {REPORT} cannot be written ({error.strerror or error})"
+        message = f"{study.folder}: {files}. Free some space, and the same command writes them."
+        if kind is None:
+            raise RunError(Fault(str(study.folder), "unwritable", message)) from error
+        print(message)

@@ -26,8 +26,8 @@ from sentattn.errors import Pruned, RunError, UserError
 from sentattn.jobs.pool import REFUSED, TRY_AGAIN, may_succeed_again
 from sentattn.loggers.wandb.run import TrialCallback
 from sentattn.run import CHECKPOINTS, METRICS, RESULT, Run
-from sentattn.sweep.spec.plan import metric_of
-from sentattn.sweep.study.task import TrialReport, TrialTask
+from sentattn.sweep.plan import metric_of
+from sentattn.sweep.records import TrialReport, TrialTask
 from sentattn.training.fit import fit
 from sentattn.training.launch import run_rank, run_ranks
 from sentattn.training.recorder import Recorder

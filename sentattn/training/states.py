@@ -26,7 +26,7 @@ from torch import Tensor
 from sentattn.data.cache import Progress, cache_folder, locked, usable
 from sentattn.data.corpus import Split
 from sentattn.data.datamodule import TextData
-from sentattn.data.sampling import Rows
+from sentattn.data.splits import Rows
 from sentattn.distributed import ranks
 from sentattn.errors import DataError, Fault, SettingError
 from sentattn.models.classifier import TextClassifier

@@ -18,7 +18,7 @@ from sentattn.compare.leaderboard import board_lines, cells
 from sentattn.compare.report.page import page, part
 from sentattn.compare.runs import names
 from sentattn.config.compose import compose
-from sentattn.data.vectors import word_vectors
+from sentattn.data import word_vectors
 from sentattn.errors import RunError
 from sentattn.run import Run, yaml_text
 

@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from refusals import faults, kinds
 
 from sentattn.config.compose import compose
-
-DATA = "_target_: loose_data.{name}\nname: own\nmax_length: 600\n"
-
-
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Data with and without a known number of classes."""
-    for name, text in {
-        "data/three.yaml": DATA.format(name="Three"),
-        "data/open.yaml": DATA.format(name="Open"),
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    (tmp_path / "loose_data.py").write_text(
-        "class Open:\n    classes = None\n    def __init__(self, *, name: str, max_length: int = 1): ...\n"
-        "class Three(Open):\n    classes = 3\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return f"--config-dir={tmp_path}"
 
 
 def test_a_penalty_needs_an_attention_that_learns() -> None:
@@ -38,16 +17,6 @@ def test_a_penalty_needs_an_attention_that_learns() -> None:
 def test_a_test_needs_rows() -> None:
     assert kinds(["data=table", "data.test_size=0"]) == [("data.test_size", "conflict")]
     assert compose(["data=table", "data.test_size=0", "test=false"])["data"]["test_size"] == 0
-
-
-def test_class_weights_are_as_many_as_classes(own: str) -> None:
-    assert compose([own, "data=three", "loss.class_weights=[1,2,3]"])["loss"]["class_weights"] == [1, 2, 3]
-    refused = [("loss.class_weights", "conflict")]
-    assert kinds([own, "data=three", "loss.class_weights=[1,2]"]) == refused
-    assert compose([own, "data=open", "loss.class_weights=[1,2,3,4]"])["loss"]["class_weights"] == [1, 2, 3, 4]
-    named = ["data=table", "data.classes=[bad,ok,good]"]
-    assert compose([*named, "loss.class_weights=[1,2,3]"])["data"]["classes"] == ["bad", "ok", "good"]
-    assert kinds([*named, "loss.class_weights=[1,2]"]) == refused
 
 
 def test_a_fused_optimizer_is_refused_with_clipping_in_float16() -> None:

@@ -25,7 +25,7 @@ from sentattn.config.compose import compose
 from sentattn.config.request import read_request
 from sentattn.config.schema import COMMAND_KEYS
 from sentattn.errors import DataError, Fault, Interruption
-from sentattn.grid.grid import read_cells
+from sentattn.grid import read_cells
 
 ROOT = Path(__file__).parents[2]
 KEYS = {"run": "str", "text": "str", "format": 'Literal["text", "json"]', "batch_size": "Count", "show": "bool"}

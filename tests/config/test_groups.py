@@ -8,7 +8,7 @@ from refusals import kinds, refused
 
 from sentattn.config.checks import flat
 from sentattn.config.compose import compose
-from sentattn.config.groups import Choices, comment, conf_dir, defaults, get_path, load
+from sentattn.config.groups import Choices, comment, conf_dir, get_path, load
 
 FILES = sorted(conf_dir().glob("**/[!_]*.yaml"))
 PARTS = [file for file in FILES if file.parent != conf_dir()]
@@ -72,11 +72,11 @@ def test_a_faithful_experiment_differs_from_the_plain_one_as_listed() -> None:
 
 
 def test_presets_differ_in_their_slots_only() -> None:
-    for file in (conf_dir() / "model").glob("*.yaml"):
+    for file in (conf_dir() / "model").glob("[!_]*.yaml"):
         node = load(file)
         assert {key: node[key] for key in set(node) - {"defaults", "name"}} == BESIDE_SLOTS.get(file.stem, {})
         assert node["name"] == file.stem
-        assert set(defaults(node)) == {"embedding", "encoder", "attention", "pooling", "wide"}
+        assert set(Choices.of().parts(file.stem)) == {"embedding", "encoder", "attention", "pooling", "wide"}
 
 
 def test_groups_and_names() -> None:

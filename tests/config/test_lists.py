@@ -65,7 +65,6 @@ def test_lists_of_one_and_of_none(one: list[str], other: list[str]) -> None:
         "logger=[csv,wandb] logger.csv.project=x": ("logger.csv.project", "unknown"),
         "logger=[csv,wandb] logger.mlflow.experiment=x": ("logger.mlflow", "missing"),
         "logger=wandb logger.wandb.project=x": ("logger.wandb", "unknown"),
-        "logger=[none,csv]": ("logger", "conflict"),
         OWN: ("callbacks.own._target_", "unsafe"),
         "callbacks._target_=own_callbacks.Counting": ("callbacks._target_", "unsupported"),
     }.items(),

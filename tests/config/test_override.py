@@ -13,14 +13,14 @@ from sentattn.config.hashing import setting_hash
 
 
 def test_override_changes_a_copy_of_saved_settings() -> None:
-    saved = compose(["output_dir=${x", "trainer.max_epochs=2"])
+    saved = compose(["output_dir=$x", "trainer.max_epochs=2"])
     before = copy.deepcopy(saved)
     changed = override(saved, ["data=imdb", "data.path=a b", "data.limit=5", "seed=3"])
     assert saved == before
     assert changed["data"]["path"] == "a b"
     assert changed["data"]["limit"] == 5
     assert changed["data"]["name"] == "imdb"
-    assert changed["output_dir"] == "${x"
+    assert changed["output_dir"] == "$x"
     assert changed["trainer"]["max_epochs"] == 2
     nested = override(saved, ["model=mean", "model/attention=structured", "model.attention.hops=2"])
     assert nested["model"]["name"] == "mean"

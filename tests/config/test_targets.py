@@ -24,7 +24,7 @@ from sentattn.config.request import read_request
 from sentattn.config.targets import label, slots
 from sentattn.export import __main__ as export
 from sentattn.run import yaml_text
-from sentattn.sweep.spec.config import read_plan
+from sentattn.sweep.config import read_plan
 
 HARMFUL = ["subprocess.getoutput", "os.system", "builtins.exec", "harmful.Attention", "torch.hub.load"]
 PLACES = [
@@ -114,12 +114,12 @@ def test_attributes_of_modules_of_the_package_are_refused(marker: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "text"), [("group", "${oc.env:MARKER}"), ("output_dir", "${oc.env:MARKER}"), ("tags", ["${oc.env:MARKER}"])]
+    ("key", "text"), [("group", "${oc.env:MARKER}"), ("output_dir", "${oc.env:MARKER"), ("tags", ["${oc.env:MARKER}"])]
 )
-def test_references_in_loaded_settings_are_texts(key: str, text: Any, tmp_path: Path, marker: Path) -> None:
+def test_references_in_loaded_settings_are_refused(key: str, text: Any, tmp_path: Path, marker: Path) -> None:
     file = write(tmp_path / "config.yaml", compose([]) | {key: text})
-    assert read_request([f"from={file}"]).settings[key] == text
-    assert read_request([f"from={file}", "model=transformer"]).settings[key] == text
+    for words in ([], ["model=transformer"], ["trust=true"]):
+        assert [fault.kind for fault in faults([f"from={file}", *words], read_request)] == ["unsafe"]
 
 
 def test_a_reference_cannot_hide_in_a_key_with_a_dot(tmp_path: Path, marker: Path) -> None:

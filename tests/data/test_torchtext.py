@@ -15,8 +15,8 @@ from torchtext.vocab import Vectors
 from sentattn.data.datamodule import TextData
 from sentattn.data.tokenizer import Tokenizer
 from sentattn.data.torchtext import from_torchtext
-from sentattn.data.vectors.vector_file import torchtext_file
-from sentattn.data.vectors.word_vectors import read_vectors
+from sentattn.data.vector_file import torchtext_file
+from sentattn.data.word_vectors import read_vectors
 
 FIELDS = (("text", Field(tokenize="basic_english", lower=True)), ("label", LabelField()))
 REVIEWS = [('A "very" good film; it\'s fun.<br />Yes!', "pos"), ("Bad, bad (really) film: no.", "neg")]
@@ -54,7 +54,8 @@ def test_datasets_become_a_data_module_with_the_same_tokens_and_labels(tmp_path:
 
 
 def test_a_missing_field_is_named(tmp_path: Path) -> None:
-    assert refused(lambda: from_torchtext(dataset(REVIEWS), folder=tmp_path, label="stars")) == [("train", "missing")]
+    with pytest.raises(AttributeError, match="stars"):
+        from_torchtext(dataset(REVIEWS), folder=tmp_path, label="stars")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     unused = {"model.attention.hidden"}
     settings = [one for one in tiny("model=transformer", f"output_dir={folder}") if one.partition("=")[0] not in unused]
     fit(settings)
+    for file in folder.glob("**/result.json"):  # the order of the models
+        result = json.loads(file.read_text())
+        result["metrics"]["val/accuracy"] = 0.9 if result["model"] == "structured" else 0.8
+        file.write_text(json.dumps(result))
     return folder
 
 

@@ -96,6 +96,15 @@ def test_the_number_of_models_is_limited(outputs: Path, tmp_path: Path, monkeypa
     assert [(fault.key, fault.kind) for fault in faults] == [("runs", "range")]
 
 
+def test_the_most_accurate_model_comes_first(outputs: Path, tmp_path: Path) -> None:
+    shutil.copytree(outputs, tmp_path / "outputs")
+    for file in tmp_path.glob("**/result.json"):
+        result = json.loads(file.read_text())
+        result["metrics"]["val/accuracy"] = 1 - result["metrics"]["val/accuracy"]
+        file.write_text(json.dumps(result))
+    assert [model.name for model in load_models([tmp_path])[0]] == ["transformer", "structured"]
+
+
 def test_no_model_is_an_error(outputs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sentattn.errors import SettingError
-from sentattn.grid.grid import read_cells
+from sentattn.grid import read_cells
 from sentattn.prediction.model import LoadedRun
 
 

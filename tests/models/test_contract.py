@@ -50,7 +50,7 @@ def documented_attention() -> Path:
 
 
 ATTENTIONS = [*sorted((conf_dir() / "model" / "attention").glob("*.yaml")), documented_attention()]
-PRESETS = sorted((conf_dir() / "model").glob("*.yaml"))
+PRESETS = sorted((conf_dir() / "model").glob("[!_]*.yaml"))
 
 
 def make_attention(path: Path) -> Attention:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sentattn.config.groups import conf_dir, defaults, load
+from sentattn.config.groups import Choices, conf_dir, load
 from sentattn.config.request import read_request
 from sentattn.prediction.model import LoadedRun
 from sentattn.training.fit import fit as train
 
 ATTENTIONS = sorted(path.stem for path in (conf_dir() / "model" / "attention").glob("*.yaml"))
 RANDOM = "pretrained"  # over a random encoder there is little to learn
-PRESETS = sorted(path.stem for path in (conf_dir() / "model").glob("*.yaml") if path.stem != RANDOM)
+PRESETS = sorted(path.stem for path in (conf_dir() / "model").glob("[!_]*.yaml") if path.stem != RANDOM)
 OVER_A_BILSTM = [f"model/attention={name}" for name in ATTENTIONS]
 REACH = {
     "relation": (0.78, 0.98),  # sees which words meet, not their order
@@ -60,7 +60,7 @@ def is_an_attention_over_the_bilstm(preset: str) -> bool:
     """Whether a preset is an attention over the BiLSTM and nothing else."""
     node = load(conf_dir() / "model" / f"{preset}.yaml")
     shared = {"embedding": "words", "encoder": "bilstm", "pooling": "flatten"}
-    return set(node) == {"defaults", "name"} and shared.items() <= defaults(node).items()
+    return set(node) == {"defaults", "name"} and shared.items() <= Choices.of().parts(preset).items()
 
 
 VARIANTS = [f"model={name}" for name in PRESETS if not is_an_attention_over_the_bilstm(name)]

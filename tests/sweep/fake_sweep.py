@@ -20,9 +20,9 @@ from sentattn.config.search_space import Dimension
 from sentattn.jobs import pool, scheduler
 from sentattn.jobs.progress import JobProgress
 from sentattn.jobs.slots import Slot
-from sentattn.sweep.spec.plan import Objective, Plan
-from sentattn.sweep.study.study import SweepStudy
-from sentattn.sweep.study.task import TrialReport, TrialTask
+from sentattn.sweep.plan import Objective, Plan
+from sentattn.sweep.records import TrialReport, TrialTask
+from sentattn.sweep.study import SweepStudy
 
 X = "loss.penalty"
 """What is searched; a trial reaches its value."""
@@ -80,7 +80,7 @@ def finish(folder: Path, sweep_plan: Plan) -> int:
 
 def main(words: list[str]) -> None:
     """Runs the study of a command line."""
-    pool.PRELOAD = ("sentattn.sweep.study.task", "fake_sweep")
+    pool.PRELOAD = ("sentattn.sweep.records", "fake_sweep")
     given = dict(word.split("=", 1) for word in words[2:])
     sweep(Path(words[0]), plan(int(words[1]), sampler={"name": given.pop("sampler", "random")}), given)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sentattn.config.groups import Choices
 from sentattn.config.search_space import When, read_dimension
-from sentattn.sweep.spec.plan import Objective, Plan
+from sentattn.sweep.plan import Objective, Plan
 
 PRUNE: When = {"model/pooling": ("prune",)}
 SPACE: Mapping[str, str | tuple[str, When]] = {

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from sentattn.errors import Fault, RunError, TrainingError, UserError
-from sentattn.jobs.job import Job
 from sentattn.jobs.pool import REFUSED, TRY_AGAIN
-from sentattn.sweep.spec.plan import Plan
-from sentattn.sweep.study import journal
-from sentattn.sweep.study.records import Record, records_of
-from sentattn.sweep.study.study import SweepStudy
-from sentattn.sweep.study.task import TrialReport
+from sentattn.jobs.scheduler import Job
+from sentattn.sweep import journal
+from sentattn.sweep.plan import Plan
+from sentattn.sweep.records import Record, TrialReport, records_of
+from sentattn.sweep.study import SweepStudy
 
 
 def read(folder: Path) -> list[Record]:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from sentattn.errors import Fault, SettingError
-from sentattn.sweep.spec.config import read_plan
+from sentattn.sweep.config import read_plan
 
 
 def faults(*words: str) -> tuple[Fault, ...]:

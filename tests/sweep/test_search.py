@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +24,12 @@ from sentattn.config.request import read_request
 from sentattn.run import Run
 from sentattn.sweep import __main__ as command
 from sentattn.sweep import search
-from sentattn.sweep.search import ReportWriter, SearchStudy
-from sentattn.sweep.spec.plan import Objective
-from sentattn.sweep.study.study import SweepStudy
+from sentattn.sweep.plan import Objective
+from sentattn.sweep.search import SearchStudy, write_files, write_new_best
+from sentattn.sweep.study import SweepStudy
 
 HOPS = "model.attention.hops=range(1,4)"
-PAGE = "sentattn.sweep.report.page.page"
+PAGE = "sentattn.sweep.report.page"
 
 
 @pytest.fixture
@@ -199,88 +197,48 @@ def best_trial(study: SweepStudy) -> int:
     return number
 
 
-def test_the_best_setting_is_written_when_it_changes_and_only_then(study: SweepStudy) -> None:
-    with ReportWriter(study) as writer:
-        tell(study, ask(study), 0.5)
-        writer.tick()
-        assert best_trial(study) == 0
-        (study.folder / "best.yaml").unlink()
-        tell(study, ask(study), 0.4)
-        tell(study, ask(study), state="failed")
-        writer.tick()
-        assert not (study.folder / "best.yaml").exists()
-        tell(study, ask(study), 0.6)
-        writer.tick()
-        assert best_trial(study) == 3
-        assert not (study.folder / "report.html").exists()
+def test_the_best_setting_is_written_when_it_changes_and_all_files_at_the_end(study: SweepStudy) -> None:
+    fronts: dict[str, set[int]] = {}
+    write_new_best(study, fronts)
+    assert not (study.folder / "best.yaml").exists()
+    tell(study, ask(study), 0.5)
+    write_new_best(study, fronts)
+    assert best_trial(study) == 0
+    (study.folder / "best.yaml").unlink()
+    tell(study, ask(study), 0.4)
+    tell(study, ask(study), state="failed")
+    write_new_best(study, fronts)
+    assert not (study.folder / "best.yaml").exists()
+    tell(study, ask(study), 0.6)
+    write_new_best(study, fronts)
+    assert best_trial(study) == 3
+    write_files(study)
     assert best_trial(study) == 3
     assert "Best setting: trial 3" in (study.folder / "report.html").read_text()
     table = pq.read_table(study.folder / "trials.parquet").to_pydict()
     assert table["val/accuracy"] == [0.5, 0.4, None, 0.6]
 
 
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def test_the_report_is_written_in_a_thread_for_which_the_end_waits(
-    study: SweepStudy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search, "PAUSE", 0.0)
-    go, threads = threading.Event(), list[str]()
-
-    def page(_: object) -> str:
-        threads.append(threading.current_thread().name)
-        go.wait(300)
-        return f"page {len(threads)}"
-
-    monkeypatch.setattr(PAGE, page)
-    with ReportWriter(study) as writer:
-        writer.tick()
-        assert threads == [], "nothing has changed"
-        tell(study, ask(study), 0.5)
-        writer.tick()
-        until(lambda: threads)
-        tell(study, ask(study), 0.6)
-        writer.tick()
-        threading.Timer(0.1, go.set).start()
-    assert [name.startswith("report") for name in threads] == [True, False], "never two at once"
-    assert (study.folder / "report.html").read_text() == "page 2"
-
-
 def full(*_: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_a_full_disk_is_printed_once_while_the_study_runs_and_is_an_error_at_its_end(
+def test_a_full_disk_is_an_error_at_the_end_of_a_study(
     study: SweepStudy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(search, "write_best", full)
-
-    def write() -> None:
-        with ReportWriter(study) as writer:
-            for value in (0.5, 0.6):
-                tell(study, ask(study), value)
-                writer.tick()
-            assert capsys.readouterr().out.count("No space left on device") == 1
-
-    assert refused(write) == [(str(study.folder), "unwritable")]
-    with pytest.raises(KeyError), ReportWriter(study):  # the error that has ended the sweep counts
-        raise KeyError
+    tell(study, ask(study), 0.5)
+    write_new_best(study, {})
+    assert refused(lambda: write_files(study)) == [(str(study.folder), "unwritable")]
+    write_files(study, KeyError)  # the error that has ended the sweep counts
     assert "No space left on device" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("pause", [0.0, 1e6])
 def test_an_error_in_the_report_costs_a_line(
-    study: SweepStudy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], pause: float
+    study: SweepStudy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(search, "PAUSE", pause)
     monkeypatch.setattr(PAGE, lambda _: 1 / 0)
-    with ReportWriter(study) as writer:
-        tell(study, ask(study), 0.5)
-        writer.tick()
+    tell(study, ask(study), 0.5)
+    write_files(study)
     assert best_trial(study) == 0
     assert "division by zero" in capsys.readouterr().out

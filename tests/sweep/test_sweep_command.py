@@ -17,7 +17,7 @@ from tiny import tiny
 
 from sentattn.run import Run
 from sentattn.sweep.__main__ import main
-from sentattn.sweep.study.study import SweepStudy
+from sentattn.sweep.study import SweepStudy
 
 
 def test_the_status_of_a_study_that_has_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,7 +180,7 @@ from sentattn.jobs.pool import LocalPool
 from sentattn.jobs.progress import JobProgress
 from sentattn.jobs.slots import Slot
 from sentattn.sweep.search import run_trial
-from sentattn.sweep.study.study import SweepStudy
+from sentattn.sweep.study import SweepStudy
 one = plan(1, overrides=("model=structured", *{words!r}), output_dir={folder!r})
 with SweepStudy.open(one, Path({folder!r}) / "study", run_trial) as study:
     scheduler.run([study], [Slot("GPUs 0+1", ("0", "1"), 1)], LocalPool(), JobProgress([study], 1))

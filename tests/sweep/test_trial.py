@@ -17,10 +17,9 @@ from tiny import tiny
 
 from sentattn.errors import SettingError, TrainingError
 from sentattn.run import Run
-from sentattn.sweep.spec.plan import Objective, metric_of
-from sentattn.sweep.study.records import Record, continue_from
-from sentattn.sweep.study.study import SweepStudy
-from sentattn.sweep.study.task import TrialReport, TrialTask
+from sentattn.sweep.plan import Objective, metric_of
+from sentattn.sweep.records import Record, TrialReport, TrialTask, continue_from
+from sentattn.sweep.study import SweepStudy
 from sentattn.sweep.trial import run_trial
 
 

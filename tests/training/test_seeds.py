@@ -13,8 +13,8 @@ from sentattn.config.request import read_request
 from sentattn.errors import DataError, Fault, Interruption, TrainingError
 from sentattn.run import Run, yaml_text
 from sentattn.train import main
-from sentattn.training import seeds as training
-from sentattn.training.seeds import fit_seeds
+from sentattn.training import fit as training
+from sentattn.training.fit import fit_seeds
 
 
 def make_run(folder: Path, settings: dict[str, Any], *, status: str | None = "finished", **metrics: float) -> Run:

@@ -7,7 +7,7 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from sentattn.data.cache import Progress
 from sentattn.data.corpus import Row, Source
@@ -47,8 +47,6 @@ def _rows() -> dict[str, list[Row]]:
 
 class Demo(TextData):
     """The embedded corpus of short synthetic reviews, with its own validation rows."""
-
-    classes: ClassVar[int] = 2
 
     def __init__(self, *, name: str = "demo", **settings: Any) -> None:
         super().__init__(name=name, **settings)

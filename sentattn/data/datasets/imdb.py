@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,8 +128,6 @@ class Imdb(TextData):
         split_seed: Seed of the selection of validation rows, independent of `seed`, so that runs share them.
         settings: Those of `TextData`.
     """
-
-    classes: ClassVar[int] = 2
 
     @checked
     def __init__(

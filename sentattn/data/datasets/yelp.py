@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BufferedReader, TextIOWrapper
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 from sentattn.config.types import Count, Fraction, Whole, checked
 from sentattn.data.cache import Progress, cache_folder, sample
@@ -222,8 +222,6 @@ class Yelp(TextData):
         test_seed: Seed of the selection of test rows, stratified by class; null for the last rows.
         settings: Those of `TextData`.
     """
-
-    classes: ClassVar[int] = 5
 
     @checked
     def __init__(

@@ -1,1 +1,0 @@
-"""`train -m`: every combination of several values and seeds, each an ordinary run."""

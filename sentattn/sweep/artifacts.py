@@ -1,0 +1,201 @@
+"""The files of a study: `best.yaml`, `trials.parquet` and `confirm.json`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import shlex
+import statistics
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from sentattn.config.command_line import CONFIG_DIR
+from sentattn.config.request import OVERRIDES, read_request
+from sentattn.config.schema import BOUNDS, SEEDS
+from sentattn.console import plural
+from sentattn.errors import RunError
+from sentattn.run import CONFIRMED, Run, replacing, write_atomically, yaml_text
+from sentattn.run import TRIALS as TABLE
+from sentattn.sweep.records import TRIALS, Record
+
+if TYPE_CHECKING:
+    from sentattn.sweep.plan import Plan
+
+BEST = "best.yaml"
+CONFIDENCE = 0.95
+
+
+def costs(folder: Path, record: Record) -> tuple[int | None, float | None, int | None]:
+    """Returns the best epoch, seconds and parameters of a trial of the study in a folder, as far as they are known."""
+    if record.state in ("complete", "pruned") and (known := _costs(directory(folder, record.number))):
+        return known
+    seconds = (record.ended - record.started).total_seconds() if record.started and record.ended else None
+    return None, seconds, None
+
+
+@functools.cache
+def _costs(trial: Path) -> tuple[int | None, float, int] | None:
+    """Returns the best epoch of a single run, the seconds of all, and the number of parameters."""
+    runs = []
+    for path in [*trial.glob("seed-*")] or [trial]:
+        with suppress(RunError):
+            runs.append(Run(path).result)
+    if not runs:
+        return None
+    best_epoch = runs[0].get("best_epoch") if len(runs) == 1 else None
+    return best_epoch, sum(run["seconds"]["total"] for run in runs), runs[0]["parameters"]["total"]
+
+
+def directory(folder: Path, number: int) -> Path:
+    """Returns the directory of a trial."""
+    return folder / TRIALS / str(number)
+
+
+def trial_table(plan: Plan, folder: Path, records: Sequence[Record]) -> dict[str, list[Any]]:
+    """Returns the table of trials by column.
+
+    Each searched setting has a column, empty where a trial did not set it, and so has each objective, empty where a
+    trial is not complete.
+    """
+    spent = [costs(folder, record) for record in records]
+    table: dict[str, list[Any]] = {
+        "number": [record.number for record in records],
+        "state": [record.state for record in records],
+    }
+    for key in dict.fromkeys([*plan.space, *(key for record in records for key in record.values)]):
+        table[key] = [record.values.get(key) for record in records]
+    for index, objective in enumerate(plan.objectives):
+        table[objective.metric] = [record.objectives[index] if record.objectives else None for record in records]
+    return table | {
+        **{name: [cost[index] for cost in spent] for index, name in enumerate(("best_epoch", "seconds", "parameters"))},
+        "directory": [str(directory(folder, record.number)) for record in records],
+        "retried_from": [record.retry_of for record in records],
+        "note": [record.error for record in records],
+    }
+
+
+def write_table(folder: Path, records: Sequence[Record], plan: Plan) -> None:
+    """Writes `trials.parquet` atomically: a row per trial."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = {"number": "int64", **{objective.metric: "float64" for objective in plan.objectives}}
+    types |= {"best_epoch": "int64", "seconds": "float64", "parameters": "int64", "retried_from": "int64"}
+
+    def array(name: str, values: Sequence[object]) -> object:
+        try:
+            return pa.array(values, types.get(name))
+        except pa.ArrowException:  # choices of several types
+            return pa.array([None if value is None else str(value) for value in values])
+
+    table = pa.table({name: array(name, values) for name, values in trial_table(plan, folder, records).items()})
+    with replacing(folder / TABLE) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+def write_best(plan: Plan, folder: Path, front: Sequence[Record]) -> None:
+    """Writes `best.yaml` for the best trial, the first of `front`."""
+    if not front:
+        return
+    record, file = front[0], folder / BEST
+    options, settings = _split_options(train_arguments(plan, record.values))
+    origin: dict[str, object] = {
+        "study": plan.study,
+        "trial": record.number,
+        "reached": {o.metric: value for o, value in zip(plan.objectives, record.objectives or (), strict=True)},
+        "date": f"{record.ended:%Y-%m-%d %H:%M}" if record.ended else None,
+        "found": dict(record.values),
+    }
+    command = train_command(file, options)
+    text = f"# Trial {record.number} of the study {plan.study}. Train and test it again: {command}\n"
+    if any(word.startswith("from=") for word in settings):
+        # A list of arguments cannot name another base, so the settings are written in full.
+        text += "".join(f"# {line}\n" for line in _yaml(origin).splitlines())
+        text += yaml_text(read_request([*options, *settings]).settings)
+    else:
+        text += _yaml({**origin, OVERRIDES: settings})
+    write_atomically(file, text)
+
+
+def _yaml(value: Mapping[str, object]) -> str:
+    return str(yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, width=1000))
+
+
+def train_command(file: Path, overrides: Sequence[str]) -> str:
+    """Returns the command that trains and tests the setting of a file, with the options among a study's overrides.
+
+    A file cannot hold them, since they allow code to be run.
+    """
+    options, _ = _split_options(overrides)
+    return shlex.join(["python", "-m", "sentattn.train", f"from={file}", *options])
+
+
+def _split_options(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Splits `--config-dir=FOLDER` and `trust=true` from the settings."""
+    options = [word for word in arguments if word.startswith(f"{CONFIG_DIR}=") or word == "trust=true"]
+    return options, [word for word in arguments if word not in options]
+
+
+def train_arguments(plan: Plan, values: Mapping[str, Any]) -> list[str]:
+    """Returns the arguments of a training that repeats a trial, and tests it."""
+    return [*plan.arguments(values), f"seed={plan.seed}"]
+
+
+def write_confirmed(plan: Plan, folder: Path, winner: Record, runs: Sequence[Run]) -> None:
+    """Writes `confirm.json`: means and intervals of the metrics of runs with other seeds of the best setting.
+
+    Intervals lie within the bounds of their metric; with fewer than three seeds there are none.
+    """
+    metrics = {}
+    for name in runs[0].metrics:
+        if name.startswith(("val/", "test/")) and all(name in run.metrics for run in runs):
+            values = [run.metrics[name] for run in runs]
+            least, largest = BOUNDS.get(name.partition("/")[2], (-math.inf, math.inf))
+            interval = None
+            if len(values) >= SEEDS and len(set(values)) > 1:  # equal values have no spread
+                interval = [min(max(end, least), largest) for end in mean_interval(values)]
+            metrics[name] = {"mean": statistics.fmean(values), "interval": interval, "values": values}
+    confirmed = {
+        "study": plan.study,
+        "trial": winner.number,
+        "seeds": [run.settings["seed"] for run in runs],
+        "runs": [str(run.path) for run in runs],
+        "confidence": CONFIDENCE,
+        "metrics": metrics,
+    }
+    write_atomically(folder / CONFIRMED, json.dumps(confirmed, indent=2, ensure_ascii=False) + "\n")
+
+
+def find_confirmed(folder: Path, trial: int, seeds: int | None = None) -> dict[str, Any] | None:
+    """Returns the content of a study's `confirm.json` if it is about a trial, and has this number of seeds."""
+    try:
+        known = dict(json.loads((folder / CONFIRMED).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
+    return known if known["trial"] == trial and seeds in (None, len(known["seeds"])) else None
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the 95% confidence interval of the mean of two or more values, by Student's t."""
+    from scipy.stats import t
+
+    mean = statistics.fmean(values)
+    half = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    return mean - half, mean + half
+
+
+def describe_confirmed(plan: Plan, confirmed: Mapping[str, Any]) -> str:
+    """Returns the result of `confirm`: the objective's mean in validation and test, a line each."""
+    objective, metrics = plan.objectives[0].metric, confirmed["metrics"]
+    names = [name for name in (objective, objective.replace("val/", "test/", 1)) if name in metrics]
+    means = []
+    for name in names or list(metrics)[:1]:
+        interval = " ({:.4f} to {:.4f})".format(*metrics[name]["interval"]) if metrics[name]["interval"] else ""
+        means.append(f"{name} {metrics[name]['mean']:.4f}{interval}")
+    seeds = plural(len(confirmed["seeds"]), "seed")
+    return "\n  ".join([f"{plan.study}: trial {confirmed['trial']} confirmed with {seeds}:", *means])

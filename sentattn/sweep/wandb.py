@@ -1,0 +1,89 @@
+"""A study on W&B: when it has ended, one run in the group of its trials, with table, importances and report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sentattn.config.request import read_request
+from sentattn.errors import first_line
+from sentattn.loggers.wandb.upload import wandb_settings
+from sentattn.run import REPORT
+from sentattn.sweep.artifacts import trial_table
+from sentattn.sweep.records import Record
+from sentattn.sweep.report import Findings
+
+if TYPE_CHECKING:
+    from sentattn.sweep.plan import Plan
+
+MAX_ROWS = 10_000
+
+
+def log_study(plan: Plan, folder: Path, records: Sequence[Record]) -> None:
+    """Logs a study that has a complete trial and a report, where its trials are logged to W&B.
+
+    Nothing is logged again that was logged after the last trial. A study that is continued keeps its run, since that
+    is named after the first trial. An error is printed, and does not end the sweep.
+    """
+    try:
+        before = max((path.stat().st_mtime for path in folder.glob("wandb/*run-*")), default=0.0)
+        if before < max(record.ended.timestamp() for record in records if record.ended):
+            _log(Findings(plan, folder, records), resumed=before > 0)
+    except Exception as error:  # the study has ended, and its files are written
+        print(f"W&B: the study was not logged: {first_line(error)}.")
+
+
+def _log(findings: Findings, *, resumed: bool) -> None:
+    plan, best = findings.plan, findings.front[0]
+    settings = read_request(plan.arguments(best.values)).settings
+    if not (logger := wandb_settings(settings)):
+        return
+    from sentattn.loggers.wandb.run import WandbGuard  # imports Lightning
+
+    started = next(record.started for record in findings.records if record.started)
+    guard = WandbGuard(
+        directory=findings.folder,
+        mode=logger["mode"],
+        host=logger["host"],
+        axes={},
+        project=logger["project"],
+        entity=logger["entity"],
+        id=f"{plan.study}-{started:%y%m%d%H%M%S}",
+        resumed=resumed,
+        name=plan.study,
+        group=plan.study,
+        tags=[settings["model"]["name"], settings["data"]["name"], *settings["tags"]],
+        job_type="study",
+        config={
+            "space": {key: dimension.written for key, dimension in plan.space.items()},
+            "objectives": [f"{objective.metric} ({objective.mode})" for objective in plan.objectives],
+            **{name: getattr(plan, name) for name in ("sampler", "pruner", "overrides", "repeats", "seed")},
+        },
+    )
+    guard.start()
+    guard.attempt(lambda logger: logger.experiment.log(media(findings)), None)
+    reached = zip(plan.objectives, best.objectives or (), strict=True)
+    found = {f"best/{key}": value for key, value in best.values.items()}
+    found |= {f"best/{objective.metric}": value for objective, value in reached}
+    states = Counter(f"trials/{record.state}" for record in findings.records)
+    guard.finish({"best_trial": best.number, **found, **states})
+
+
+def media(findings: Findings) -> dict[str, object]:
+    """Returns W&B's objects by name: the table of trials, importances and the report."""
+    import wandb
+
+    table = trial_table(findings.plan, findings.folder, findings.records[-MAX_ROWS:])
+    cells = [list(row) for row in zip(*table.values(), strict=True)]
+    objects: dict[str, object] = {
+        "table": wandb.Table(columns=list(table), data=cells, allow_mixed_types=True),
+        "report": wandb.Html((findings.folder / REPORT).read_text(encoding="utf-8"), inject=False),
+    }
+    for objective, shares in zip(findings.plan.objectives, findings.importances, strict=True):
+        if shares:
+            bars = wandb.Table(columns=["setting", "importance"], data=[list(row) for row in shares.items()])
+            chart = wandb.plot.bar(bars, "setting", "importance", title=f"Importance for {objective.metric}")
+            objects[f"importance/{objective.metric}"] = chart
+    return objects

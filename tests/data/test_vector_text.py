@@ -1,0 +1,190 @@
+"""Lines of vectors: what is taken for one, and which line is at fault."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from refusals import fault_of, refused
+
+from sentattn.data.cache import no_progress
+from sentattn.data.vector_file import MAX_LINE_BYTES, Line, VectorFile
+
+GLOVE = b"the 0.1 0.2 -0.3\ncat 1 2 3e-2\n, 4 5 6\n"
+WORD2VEC = b"3 3\nthe 0.1 0.2 -0.3 \ncat 1 2 3e-2 \n, 4 5 6 \n"
+LINES = [("the", [b"0.1", b"0.2", b"-0.3"]), ("cat", [b"1", b"2", b"3e-2"]), (",", [b"4", b"5", b"6"])]
+
+
+def vector_file(stream: Callable[[], io.BufferedIOBase]) -> VectorFile:
+    """Returns a file whose content is a stream."""
+
+    class InMemory(VectorFile):
+        @contextmanager
+        def open(self, key: str, hint: str = "") -> Iterator[Any]:
+            yield stream()
+
+    return InMemory(Path("v.txt"))
+
+
+def read(text: bytes, *wanted: str) -> list[Line]:
+    return list(vector_file(lambda: io.BytesIO(text)).lines(set(wanted), no_progress))
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [(GLOVE, (3, None)), (WORD2VEC, (3, 3)), (b"5 1 2 3 4\n", (4, None)), (b". . . 1 2 3 4\n", (4, None))],
+)
+def test_the_format_is_read_from_the_first_lines(text: bytes, shape: tuple[int, int | None]) -> None:
+    assert vector_file(lambda: io.BytesIO(text)).shape() == shape
+
+
+@pytest.mark.parametrize("text", [GLOVE, WORD2VEC])
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda text: text,
+        lambda text: text.rstrip(),
+        lambda text: text.replace(b"\n", b"\r\n"),
+        lambda text: text + b"\n\n",
+        lambda text: b"\xef\xbb\xbf" + text,
+        lambda text: text.replace(b" ", b"\t"),
+        lambda text: text.replace(b"cat ", b"cat  "),
+    ],
+)
+def test_variants_of_both_formats(text: bytes, written) -> None:
+    assert read(written(text), "the", "cat", ",") == LINES
+    assert read(written(text), "cat", "dog") == LINES[1:2]
+
+
+def test_words_may_have_spaces_and_look_like_numbers() -> None:
+    text = GLOVE + b". . . 7 8 9\nat name@domain.com 1 1 1\n3.5 2 2 2\n"
+    assert read(text, "at name@domain.com", "3.5") == [("at name@domain.com", [b"1"] * 3), ("3.5", [b"2"] * 3)]
+
+
+@pytest.mark.parametrize("start", [GLOVE, b"4 3\n" + GLOVE])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"dog 1 2",
+        b"dog",
+        b"dog 1  2",
+        b"dog 1 2 3 4",
+        b"dog 1 2x 3",
+        b"dog 1 2 nan",
+        b"dog -inf 2 3",
+        b"dog 1 2_0 3",
+        b"dog 1 1.2.3 3",
+        b"dog 1 1e39 3",
+        b"d\xf6g 1 2 x",
+        b"d\xf6g 1 2",
+        b"1 2",
+    ],
+)
+def test_an_invalid_line_is_reported(start: bytes, line: bytes) -> None:
+    fault = fault_of(lambda: read(start + line + b"\n", "dog"))
+    assert (fault.key, fault.kind) == ("data.vectors", "damaged")
+    assert fault.message.startswith(f"v.txt, line {start.count(10) + 1}: ")
+
+
+@pytest.mark.parametrize("line", [b"d\xf6g 1 2 3", b" 1 2 3", b"\xff \xfe 1 2 3", b"\t1\t2\t3"])
+@pytest.mark.parametrize("start", [GLOVE, b"4 3\n" + GLOVE])
+def test_a_vector_without_a_readable_word_is_skipped(start: bytes, line: bytes) -> None:
+    assert read(start + line + b"\n", "the", "cat", ",") == [*LINES, ("", [])]
+
+
+@pytest.mark.parametrize("word", [b"the", b"cat"])
+def test_a_word_of_the_first_lines_may_be_unreadable(word: bytes) -> None:
+    others = [line for line in LINES if line[0].encode() != word]
+    found = read(GLOVE.replace(word, b"\xf6\xff"), "the", "cat", ",")
+    assert [line for line in found if line[0]] == others
+    assert found.count(("", [])) == 1
+
+
+@pytest.mark.parametrize("line", [b"dog 1 2", b"dog 1 2 3 4", b"d\xf6g 1 2 3 x"])
+def test_lines_of_other_words_have_as_many_fields(line: bytes) -> None:
+    assert fault_of(lambda: read(GLOVE + line + b"\n", "the")).message.startswith("v.txt, line 4: ")
+
+
+@settings(max_examples=300)
+@given(st.from_regex(r"[-+]?[0-9]{0,12}\.?[0-9]{0,3}([eE][-+]?[0-9]{0,3})?_?", fullmatch=True).filter(bool))
+def test_numbers_of_float32(field: str) -> None:
+    try:
+        with np.errstate(over="ignore"):
+            legal = bool(np.isfinite(np.float32(float(field)))) and "_" not in field
+    except ValueError:
+        legal = False
+    text = GLOVE + f"dog 1 {field} 3\n".encode()
+    if legal:
+        assert read(text, "dog") == [("dog", [b"1", field.encode(), b"3"])]
+    else:
+        assert fault_of(lambda: read(text, "dog")).message.startswith("v.txt, line 4: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (b"", "damaged"),
+        (b"\n" + GLOVE, "damaged"),
+        (b"the cat sat\n", "damaged"),
+        (b'{"stars": 4.0, "text": "' + b"so good " * 20 + b'"}\n', "damaged"),
+        (b"the 0.5\ncat 0.25\n", "damaged"),
+        (b"the 0.5 0.5\n", "damaged"),
+        (b"2 1\nthe 1\ncat 2\n", "damaged"),
+        (b"3 4\n" + GLOVE, "damaged"),
+        (b"3 3\n", "damaged"),
+        (b"2 3\n" + GLOVE, "damaged"),
+        (b"400000 3\n" + GLOVE, "damaged"),
+        (b"2 3\nthe \xcd\xcc\xcc\x3d\xcd\xcc\x4c\xbe\x9a\x99\x99\x3e", "unsupported"),
+        (b"2 3\nthe \0\0\0\0\0\0\0\0\0\0\0\0\ncat ", "unsupported"),
+        (b"\xba\x16O/\x0c\0\0\0", "unsupported"),
+        ("the 0.1 0.2 0.3\n".encode("utf-16"), "unsupported"),
+        (b"x" * (2 * MAX_LINE_BYTES), "damaged"),
+    ],
+)
+def test_a_file_without_vectors_is_refused(text: bytes, kind: str) -> None:
+    assert refused(lambda: read(text, "the")) == [("data.vectors", kind)]
+
+
+class Endless(io.RawIOBase):
+    """So many lines of vectors, none of which is held."""
+
+    def __init__(self, lines: int) -> None:
+        self._lines: Iterator[bytes] = (b"w%d " % i + b" ".join([b"0.25"] * 50) + b"\n" for i in range(lines))
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:
+        self._rest = self._rest or next(self._lines, b"")
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+
+def test_memory_does_not_grow_with_the_file() -> None:
+    def peak(lines: int) -> int:
+        file = vector_file(lambda: io.BufferedReader(Endless(lines)))
+        tracemalloc.start()
+        found = list(file.lines({"w1", "w7"}, no_progress))
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert [line[0] for line in found] == ["w1", "w7"]
+        return used
+
+    assert peak(20_000) < peak(200) + 20_000
+
+
+def test_progress_is_reported() -> None:
+    calls: list[tuple[str, int, int | None]] = []
+    file = vector_file(lambda: io.BufferedReader(Endless(25_000)))
+    assert not list(file.lines(set(), lambda *call: calls.append(call)))
+    assert [number for _, number, _ in calls] == [10_000, 20_000]

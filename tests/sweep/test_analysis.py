@@ -1,0 +1,159 @@
+"""Best trials, importances of settings on trials whose answer is known, and cautions."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from fake_records import record
+from plans import plan
+
+from sentattn.config.groups import Choices
+from sentattn.config.search_space import Value, read_dimension
+from sentattn.sweep.plan import Objective
+from sentattn.sweep.records import Record, front
+from sentattn.sweep.report import Findings, as_study, edge, importances
+
+ACCURACY = Objective("val/accuracy", "max")
+MODES = ("max", "min")
+ENOUGH = [record(number, 0.5, values={"model.attention.hops": 10 + number}) for number in range(12)]
+SPACE = {
+    "optimizer.lr": "tag(log,interval(1e-4,1))",
+    "loss.penalty": "tag(log,zero,interval(1e-3,1))",
+    "model/pooling": "choice(flatten,prune)",
+    "model.pooling.p": ("range(1,9)", {"model/pooling": ("prune",)}),
+}
+
+
+def random_trials(count: int, sign: float = 1.0) -> list[Record]:
+    """Random trials in which the learning rate alone decides."""
+    source = random.Random(0)
+    found = []
+    for number in range(count):
+        power = source.uniform(-4, 0)
+        pooling = source.choice(["flatten", "prune"])
+        values = {"optimizer.lr": 10**power, "loss.penalty": source.choice([0.0, 1e-3, 0.1]), "model/pooling": pooling}
+        values |= {"model.pooling.p": source.randint(1, 8)} if pooling == "prune" else {}
+        found.append(record(number, -sign * (power + 2) ** 2, values=values))
+    return found
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_the_only_setting_that_matters_comes_first(mode: Literal["max", "min"]) -> None:
+    trials = random_trials(60, 1.0 if mode == "max" else -1.0)
+    found = importances(trials, plan(SPACE, objectives=(Objective("val/accuracy", mode),)), 0)
+    assert next(iter(found)) == "optimizer.lr"
+    assert set(found) == set(SPACE)
+    assert sum(found.values()) == pytest.approx(1)
+
+
+def test_few_or_equal_trials_have_none() -> None:
+    one = plan(SPACE)
+    assert importances(random_trials(3), one, 0) == {}
+    same = [record(trial.number, 0.5, values=trial.values) for trial in random_trials(20)]
+    assert importances(same, one, 0) == {}
+    failed = [record(trial.number, None, values=trial.values) for trial in random_trials(20)]
+    assert importances(failed, one, 0) == {}
+
+
+def test_the_most_balanced_point_by_hand() -> None:
+    # Accuracy from 0.90 (best) to 0.80, latency from 1 (best) to 5: distances to (0.90, 1) in shares of these ranges
+    # are 1 for both ends; the middle point lies at (0.2, 0.25), at sqrt(0.04 + 0.0625) = 0.32.
+    found = [record(n, one) for n, one in enumerate([(0.90, 5.0), (0.88, 2.0), (0.80, 1.0)])]
+    assert [one.number for one in front(found, MODES)] == [1, 0, 2]
+    assert front(found[:1], MODES) == found[:1]
+
+
+@pytest.mark.parametrize(("mode", "number"), [("max", 1), ("min", 0)])
+def test_the_first_of_equals_is_the_best(mode: Literal["max", "min"], number: int) -> None:
+    found = [record(0, 0.5), record(1, 0.7), record(2, 0.7), record(3, 0.5)]
+    [best] = front(found, [mode])
+    assert best.number == number
+
+
+def test_a_front_has_every_trial_that_no_other_one_beats_equals_included() -> None:
+    values = [(0.9, 5.0), (0.8, 1.0), (0.8, 2.0), (0.8, 1.0), (0.7, 1.5)]
+    found = [record(n, one) for n, one in enumerate(values)]
+    assert sorted(one.number for one in front([*found, record(5)], MODES)) == [0, 1, 3]
+    assert front([record(0)], MODES) == []
+
+
+def test_only_complete_trials_have_parameters_and_values_in_optuna() -> None:
+    values = {"loss.penalty": 0.0, "model.attention.hops": 5}
+    states = ("complete", "pruned", "running", "failed", "interrupted")
+    found = [record(n, 0.5 if s == "complete" else None, state=s, values=values) for n, s in enumerate(states)]
+    study = as_study(found, plan(SPACE).space, [ACCURACY])
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "PRUNED", "RUNNING", "FAIL", "FAIL"]
+    assert [set(trial.params) for trial in study.trials] == [{"loss.penalty"}, *[set()] * 4]
+    assert study.best_trial.number == 0
+
+
+def cautions(plan: Any, folder: Path, records: list[Record]) -> list[str]:
+    return Findings(plan, folder, records).cautions
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "end"),
+    [
+        ("interval(0,1)", 0.05, "lower"),
+        ("interval(0,1)", 0.051, None),
+        ("interval(0,1)", 0.95, "upper"),
+        ("range(1,9)", 1, "lower"),
+        ("range(1,9)", 2, None),
+        ("range(1,9)", 8, "upper"),
+        # 5% of three decades: 10**-2.85 = 0.00141 and 10**-0.15 = 0.708.
+        ("tag(log,interval(1e-3,1))", 0.0014, "lower"),
+        ("tag(log,interval(1e-3,1))", 0.0015, None),
+        ("tag(log,interval(1e-3,1))", 0.70, None),
+        ("tag(log,interval(1e-3,1))", 0.71, "upper"),
+        ("tag(log,zero,interval(1e-3,1))", 0.0, None),
+        ("tag(log,zero,interval(1e-3,1))", 0.001, None),
+        ("tag(log,zero,interval(1e-3,1))", 0.99, "upper"),
+        ("choice(1,2,3)", 1, None),
+    ],
+)
+def test_edges_of_a_range(written: str, value: Value, end: str | None) -> None:
+    found = edge(read_dimension("loss.penalty", written, Choices.of()), value)
+    assert (found and found[0]) == end
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "value", "end"),
+    [
+        ("model.attention.hops", "range(1,31)", 30, "upper"),
+        ("model.attention.hops", "range(1,31)", 1, None),  # there are no 0 hops
+        ("model.attention.hops", "range(4,31)", 4, "lower"),
+        ("model.head.dropout", "interval(0,0.5)", 0.0, None),
+        ("loss.penalty", "tag(log,zero,interval(1e-3,1))", 0.98, "upper"),
+    ],
+)
+def test_a_caution_where_legal_values_lie_beyond_the_best(
+    tmp_path: Path, key: str, written: str, value: Value, end: str | None
+) -> None:
+    found = cautions(plan({key: written}), tmp_path, [record(0, 0.9, values={key: value}), *ENOUGH])
+    assert [f"{key}={value} lies at the {end} end of {written}" in text for text in found] == [True] * bool(end)
+
+
+def test_a_caution_about_few_trials(tmp_path: Path) -> None:
+    one = plan({"model.attention.hops": "range(1,31)"})
+    assert cautions(one, tmp_path, ENOUGH) == []
+    [text] = cautions(one, tmp_path, ENOUGH[:3])
+    assert text.startswith("Only 3 ")
+
+
+def test_a_caution_about_trials_within_the_spread_of_confirmed_seeds(tmp_path: Path) -> None:
+    """Values 0.80 and 0.82: standard deviation 0.0141421, t(0.975, 1) = 12.7062; times the root of 2: 0.254124."""
+    one = plan({"model.attention.hops": "range(1,31)"})
+    found = [
+        record(0, 0.9, values={"model.attention.hops": 15}),
+        *(record(n, 0.6) for n in range(1, 11)),
+        record(11, 0.7),
+    ]
+    confirmed = {"trial": 0, "seeds": [1, 2], "metrics": {"val/accuracy": {"values": [0.80, 0.82]}}}
+    (tmp_path / "confirm.json").write_text(json.dumps(confirmed))
+    [text] = cautions(one, tmp_path, found)
+    assert all(part in text for part in ("Trial 0 ", "1 other trial", "2 seeds", "0.2541 in val/accuracy"))
+    assert cautions(one, tmp_path, found[:-1]) == []

@@ -1,0 +1,158 @@
+"""Samplers and pruners by name: their settings, what does not go together, and how they continue a study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import optuna
+import pytest
+from optuna.storages import BaseStorage, InMemoryStorage
+from optuna.trial import TrialState
+from plans import plan
+
+from sentattn.config.search_space import suggest
+from sentattn.errors import Fault
+from sentattn.sweep.config import read_plan
+from sentattn.sweep.plan import (
+    PRUNERS,
+    SAMPLERS,
+    Plan,
+    build_pruner,
+    build_sampler,
+    check_pruner,
+    check_sampler,
+    default_pruner,
+)
+
+NUMBERS = {"optimizer.lr": "tag(log,interval(1e-4,1))", "model.encoder.dropout": "interval(0,1)"}
+FINITE = {"model.attention.hops": "range(1,4)", "model/pooling": "choice(flatten,prune)"}
+
+
+def go_on(one: Plan, storage: BaseStorage, count: int) -> list[dict[str, Any]]:
+    """Runs some trials of a study, as another start of its scheduler does; returns the values of all."""
+    study = optuna.create_study(study_name="mine", storage=storage, load_if_exists=True, direction="maximize")
+    study.sampler = build_sampler(one, past=len(study.trials))
+    for _ in range(count):
+        trial = study.ask()
+        suggest(trial, one.space)
+        study.tell(trial, 0.5)
+    return [trial.params for trial in study.trials]
+
+
+@pytest.mark.parametrize("name", ["qmc", "nsgaii", "tpe"])
+def test_samplers_go_on_where_they_were(name: str) -> None:
+    space = {"optimizer.lr": "interval(0.001,1)", "loss.label_smoothing": "interval(0,1)"}
+    one, parts = plan(space, sampler={"name": name}), InMemoryStorage()
+    found = [go_on(one, parts, count) for count in (1, 1, 2, 2)][-1]
+    assert len({str(values) for values in found}) == 6
+    if name == "qmc":
+        assert found[1:] == go_on(one, InMemoryStorage(), 6)[1:]  # the first is drawn before the sequence
+
+
+def pruned(study: optuna.Study, *values: float) -> list[bool]:
+    """Reports the epochs of a trial, which ends at its last; returns where it was to be pruned."""
+    trial, ends = study.ask(), []
+    for epoch, value in enumerate(values, start=1):
+        trial.report(value, epoch)
+        ends.append(trial.should_prune())
+    study.tell(trial, values[-1]) if not ends[-1] else study.tell(trial, state=TrialState.PRUNED)
+    return ends
+
+
+def test_the_default_spares_all_but_the_lowest_quarter() -> None:
+    """Of 0.2, 0.4, 0.6 and 0.8 the 25th percentile is 0.35; with two complete trials nothing is compared yet."""
+    study = optuna.create_study(direction="maximize", pruner=build_pruner({"name": default_pruner(1, 1)}))
+    assert [pruned(study, value) for value in (0.8, 0.6, 0.2, 0.4)] == [[False]] * 4
+    assert [pruned(study, value) for value in (0.34, 0.36)] == [[True], [False]]
+
+
+def test_the_demo_sweep_lets_trials_with_small_learning_rates_warm_up() -> None:
+    study = optuna.create_study(direction="maximize", pruner=build_pruner(read_plan(["sweep=default"]).pruner))
+    assert not any(any(pruned(study, 0.8, 0.8, 0.8)) for _ in range(3))
+    assert pruned(study, 0.5, 0.5, 0.5) == [False, False, True]
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "cmaes"])
+def test_samplers_are_optunas_with_our_seed(name: str) -> None:
+    one = plan(FINITE, sampler={"name": name}, seed=3)
+    assert check_sampler(one.sampler, one.space, 1) == []
+    first, second = (optuna.create_study(sampler=build_sampler(one)) for _ in range(2))
+    for study in (first, second):
+        for _ in range(3):
+            trial = study.ask({key: dimension.distribution for key, dimension in one.space.items()})
+            study.tell(trial, 0.0)
+    assert [trial.params for trial in first.trials] == [trial.params for trial in second.trials]
+
+
+@pytest.mark.parametrize("name", ["tpe", "random", "nsgaii"])
+def test_a_continued_study_has_draws_of_its_own(name: str) -> None:
+    one = plan(NUMBERS, sampler={"name": name})
+    draws = []
+    for past in (0, 1, 2):
+        study = optuna.create_study(sampler=build_sampler(one, past=past))
+        draws.append(tuple(study.ask({key: d.distribution for key, d in one.space.items()}).params.items()))
+    assert len(set(draws)) > 1
+
+
+def test_our_defaults_and_what_replaces_them() -> None:
+    sampler = build_sampler(plan(sampler={"name": "nsgaii", "population_size": 7}))
+    assert isinstance(sampler, optuna.samplers.NSGAIISampler)
+    assert sampler.population_size == 7
+    assert isinstance(build_sampler(plan(sampler={"name": "nsgaii"})), optuna.samplers.NSGAIISampler)
+
+
+def kinds(faults: list[Fault]) -> list[tuple[str, str]]:
+    return [(fault.key, fault.kind) for fault in faults]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "key", "kind"),
+    [
+        ({"name": "tpee"}, "sampler", "unknown"),
+        ({"name": "tpe", "_target_": "optuna.samplers.RandomSampler"}, "sampler._target_", "unknown"),
+        ({"name": 3}, "sampler", "unknown"),
+        ({"name": "tpe", "multivariat": True}, "sampler.multivariat", "unknown"),
+        ({"name": "tpe", "multivariate": 3}, "sampler.multivariate", "type"),
+        ({"name": "tpe", "multivariate": False, "group": True}, "sampler", "conflict"),
+        ({"name": "random", "seed": 3}, "sampler.seed", "unknown"),
+        ({"name": "nsgaii", "population_size": 1}, "sampler", "conflict"),
+    ],
+)
+def test_faults_of_a_sampler(sampler: dict[str, object], key: str, kind: str) -> None:
+    assert kinds(check_sampler(sampler, plan(NUMBERS).space, 1)) == [(key, kind)]
+
+
+def test_cmaes_needs_its_package_one_objective_and_two_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    cmaes, conflict = {"name": "cmaes"}, [("sampler", "conflict")]
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert kinds(check_sampler(cmaes, plan(NUMBERS).space, 1)) == conflict
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: "found")
+    assert check_sampler(cmaes, plan(NUMBERS).space, 1) == []
+    assert kinds(check_sampler(cmaes, plan(NUMBERS).space, 2)) == conflict
+    assert kinds(check_sampler(cmaes, plan(FINITE).space, 1)) == conflict
+
+
+@pytest.mark.parametrize(
+    ("pruner", "objectives", "repeats", "key", "kind"),
+    [
+        ({"name": "medain"}, 1, 1, "pruner", "unknown"),
+        ({"name": "median"}, 2, 1, "pruner", "conflict"),
+        ({"name": "median"}, 1, 3, "pruner", "conflict"),
+        ({"name": "wilcoxon"}, 1, 1, "pruner", "conflict"),
+        ({"name": "percentile", "percentile": 120.0}, 1, 1, "pruner", "conflict"),
+        ({"name": "threshold"}, 1, 1, "pruner", "conflict"),
+        ({"name": "none", "x": 1}, 1, 1, "pruner.x", "unknown"),
+    ],
+)
+def test_faults_of_a_pruner(pruner: dict[str, object], objectives: int, repeats: int, key: str, kind: str) -> None:
+    assert kinds(check_pruner(pruner, objectives, repeats)) == [(key, kind)]
+
+
+@pytest.mark.parametrize(("objectives", "repeats"), [(1, 1), (1, 4), (2, 1), (2, 4)])
+def test_the_default_pruner_fits(objectives: int, repeats: int) -> None:
+    assert check_pruner({"name": default_pruner(objectives, repeats)}, objectives, repeats) == []
+
+
+@pytest.mark.parametrize("name", [name for name in PRUNERS if name != "threshold"])
+def test_pruners_are_optunas(name: str) -> None:
+    assert isinstance(build_pruner({"name": name}), optuna.pruners.BasePruner)

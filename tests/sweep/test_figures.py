@@ -1,0 +1,147 @@
+"""The figures of the report: which there are, of which trials, and that no text is markup."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import plotly.graph_objects as go
+import plotly.io as pio
+import pytest
+from fake_records import record
+from plans import SPACE, plan
+
+from sentattn.sweep import report
+from sentattn.sweep.plan import Objective
+from sentattn.sweep.records import Record, front
+from sentattn.sweep.report import Charts
+
+TWO = (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
+HOSTILE = "<script>alert(1)</script>"
+
+
+def trials(count: int = 24, **changed: Any) -> list[Record]:
+    """Trials of the default space: every third one without a penalty, every third one pruned by a last one."""
+    source = random.Random(0)
+    found = []
+    for number in range(count):
+        pooling = ("flatten", "prune", "mean")[number % 3]
+        penalty = 0.0 if number % 3 == 0 else 10 ** source.uniform(-3, 0)
+        values = {"model.attention.hops": 1 + number % 30, "loss.penalty": penalty, "model/pooling": pooling}
+        values |= {"model.pooling.p": 8 + number} if pooling == "prune" else {}
+        steps = {1: 0.4, 2: 0.5 + number / 1000}
+        usual: dict[str, Any] = {"objectives": 0.5 + number / 1000, "values": values, "steps": steps}
+        found.append(record(number, **(usual | changed)))
+    return found
+
+
+def charts(found: list[Record], **changed: Any) -> Charts:
+    one = plan(**changed)
+    return Charts(one, found, front(found, one.modes))
+
+
+def shown(drawn: Charts) -> dict[str, list[Any]]:
+    """All figures by their function, without measured importances."""
+    return {name: [figure for _, figure in getattr(drawn, name)()] for name in ("history", "slices", "curves")}
+
+
+def test_all_figures_share_the_look_of_our_pages() -> None:
+    figures_of = shown(charts(trials()))
+    assert {name: len(found) for name, found in figures_of.items()} == {
+        "history": 1, "slices": len(SPACE), "curves": 1
+    }  # fmt: skip
+    for figure in [figure for found in figures_of.values() for figure in found]:
+        assert figure.layout.template == go.layout.Template(pio.templates["plotly_white"])
+        assert figure.layout.title.text is None
+
+
+def test_the_history_has_the_value_of_every_trial_and_the_best_so_far() -> None:
+    [(_, figure)] = charts(trials()).history()
+    points, best = figure.data[:2]
+    assert list(points.y) == [0.5 + number / 1000 for number in range(24)]
+    assert list(best.y) == sorted(best.y)
+
+
+def test_slices_have_the_values_of_their_own_trials() -> None:
+    found = trials()
+    for title, figure in charts(found).slices():
+        key, _, unset = title.partition(",")
+        have = [one for one in found if key in one.values]
+        expected = {(plan().space[key].drawn(one.values[key]), one.objectives[0]) for one in have}  # type: ignore[index]
+        points = figure.data[0]
+        places = [x.strip("'") if isinstance(x, str) else x for x in points.x]
+        assert set(zip(places, points.y, strict=True)) == expected
+        assert bool(unset) == (len(have) < len(found))
+
+
+def test_a_setting_of_one_trial_has_no_slice() -> None:
+    found = [record(n, 0.5, values={"model.attention.hops": 1 + n, "model.pooling.p": 8}) for n in range(2)]
+    found[1] = replace(found[1], values={"model.attention.hops": 2})
+    assert [title for title, _ in charts(found).slices()] == ["model.attention.hops"]
+
+
+def test_a_choice_called_none_is_told_apart_from_a_setting_that_was_not_set() -> None:
+    prune = {"model/pooling": ("prune",)}
+    space = {"model/pooling": "choice(prune,mean)", "tags": ("choice(None,x)", prune)}
+    values = [{"model/pooling": "prune", "tags": "None"}, {"model/pooling": "mean"}]
+    found = [record(n, 0.5 + n / 10, values=values[n % 2]) for n in range(6)]
+    drawn = Charts(plan(space), found, found[:1])
+    [tags] = [figure for title, figure in drawn.slices() if title.startswith("tags")]
+    assert [x.strip("'") for x in tags.data[0].x] == ["None"] * 3
+
+
+def test_importances_are_bars() -> None:
+    shares = {"loss.penalty": 0.75, "model.attention.hops": 0.25}
+    [(_, drawn)] = charts(trials()).importances([shares])
+    [bars] = drawn.data
+    assert dict(zip(bars.y, bars.x, strict=True)) == shares
+    assert drawn.layout.yaxis.autorange == "reversed", "the largest is at the top"
+    assert charts(trials()).importances([{}]) == []
+
+
+def test_hostile_text_is_no_markup_in_any_figure() -> None:
+    space = {**SPACE, "data.path": f"choice('{HOSTILE}','<b>x</b>')"}
+    found = [
+        replace(one, error=HOSTILE, values={**one.values, "data.path": HOSTILE if one.number % 2 else "<b>x</b>"})
+        for one in trials()
+    ]
+    for figures_of in shown(Charts(plan(space), found, found[-1:])).values():
+        for figure in figures_of:
+            text = json.dumps(figure.to_plotly_json(), default=list)
+            assert "<script" not in text
+            assert "<b>x" not in text
+
+
+def test_several_objectives_have_a_front_and_charts_each() -> None:
+    found = [record(one.number, (0.5 + one.number / 1000, 1.0 + one.number), values=one.values) for one in trials()]
+    drawn = charts(found, objectives=TWO)
+    [(_, pareto)] = drawn.pareto()
+    assert (pareto.layout.xaxis.title.text, pareto.layout.yaxis.title.text) == (
+        "val/accuracy (max)",
+        "latency_ms.one (min)",
+    )
+    assert [title for title, _ in drawn.history()] == ["val/accuracy", "latency_ms.one"]
+    assert len(drawn.slices()) == 2 * len(SPACE)
+    assert drawn.curves() == []
+
+
+def test_curves_have_a_line_for_each_trial_with_steps() -> None:
+    found = [*trials(6), record(6, None, state="pruned", steps={1: 0.2, 2: float("inf")}), record(7, None)]
+    [(_, figure)] = charts(found).curves()
+    assert [list(trace.x) for trace in figure.data] == [[1, 2]] * 6 + [[1]]
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("epoch", "val/accuracy")
+    assert charts([record(0, 0.5, steps={1: 0.5})]).curves() == []
+
+
+def test_a_study_without_trials_or_values_has_no_figures() -> None:
+    for found in ([], [record(0), record(1)]):
+        drawn = charts(found)
+        assert [*drawn.history(), *drawn.slices(), *drawn.pareto(), *drawn.curves()] == []
+
+
+def test_of_too_many_trials_the_best_and_an_even_share_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "MAX_TRIALS", 6)
+    [(_, history)] = charts(trials(24)).history()
+    assert list(history.data[0].x) == [0, 4, 8, 12, 16, 20, 23]

@@ -1,0 +1,51 @@
+"""The best trials and the Pareto front."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import pytest
+from fake_records import record
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sentattn.sweep.records import front, ranked
+
+MODES = st.lists(st.sampled_from(["max", "min"]), min_size=2, max_size=3)
+
+
+@given(st.data(), MODES)
+def test_the_front_is_what_no_other_trial_dominates(data: st.DataObject, modes: list[str]) -> None:
+    point = st.tuples(*[st.integers(0, 5).map(float) for _ in modes])
+    points = dict(enumerate(data.draw(st.lists(point, max_size=30))))
+    signed = {n: [v if m == "max" else -v for v, m in zip(vs, modes, strict=True)] for n, vs in points.items()}
+    expected = {
+        number
+        for number, own in signed.items()
+        if not any(all(map(float.__ge__, other, own)) and other != own for other in signed.values())
+    }
+    assert {*ranked(points, modes)} == expected
+    found = front([record(number, values) for number, values in points.items()], modes)
+    assert {each.number for each in found} == expected
+
+
+@pytest.mark.parametrize(("mode", "best"), [("max", [1, 3, 2, 0]), ("min", [0, 2, 1, 3])])
+def test_of_equals_the_one_that_started_first_is_better(mode: Literal["max", "min"], best: list[int]) -> None:
+    points = {3: [3.0], 2: [2.0], 1: [3.0], 0: [1.0]}
+    assert ranked(points, [mode]) == best
+    [first] = front([record(number, values[0]) for number, values in sorted(points.items())], [mode])
+    assert first.number == best[0]
+
+
+def test_the_most_balanced_trial_of_the_front_is_first() -> None:
+    reached = [(0.9, 900.0), (0.85, 200.0), (0.5, 100.0), (0.6, 950.0)]
+    trials = [record(number, values) for number, values in enumerate(reached)]
+    assert [each.number for each in front(trials, ["max", "min"])] == [1, 0, 2]
+    assert front([], ["max", "min"]) == []
+
+
+def test_trials_that_are_not_complete_are_not_among_the_best() -> None:
+    trials = [record(0), record(1, 0.5, state="pruned"), record(2, 0.25)]
+    assert [each.number for each in front(trials, ["max"])] == [2]
+    assert not any(map(math.isnan, trials[2].objectives or ()))

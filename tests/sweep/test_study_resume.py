@@ -1,0 +1,243 @@
+"""A study is opened after any end of its scheduler, with the settings that it began with, or with trials of another."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+import yaml
+from plans import PRUNE, SPACE, plan
+from studies import ask, read, refused, report, run, states, tell, train
+
+from sentattn.config.request import Request, read_request
+from sentattn.errors import Fault, RunError, SettingError, TrainingError
+from sentattn.sweep.plan import Objective
+from sentattn.sweep.study import SweepStudy
+
+FEW = {"model.attention.hops": "range(1,31)"}
+
+
+def said(sweep_plan: Any, folder: Path) -> str:
+    """The message with which a plan is refused that is not that of the study."""
+    with pytest.raises(SettingError) as caught, SweepStudy.open(sweep_plan, folder, train):
+        pass
+    [fault] = caught.value.faults
+    assert (fault.key, fault.kind) == ("study", "conflict")
+    return fault.message
+
+
+def test_a_scheduler_that_is_killed_loses_nothing(tmp_path: Path) -> None:
+    if not (pid := os.fork()):
+        study = SweepStudy.open(plan(), tmp_path, train).__enter__()
+        _, second, third = (ask(study) for _ in range(3))
+        tell(study, second, 0.5)
+        report(third).step(1, 0.25)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+    broken = {record.number: record.values for record in read(tmp_path) if record.state == "running"}
+    assert {*broken} == {0, 2}
+    with SweepStudy.open(plan(), tmp_path, train) as study:
+        assert study.finished() == 1
+        assert [ask(study).values, ask(study).values] == [broken[0], broken[2]]
+    assert [record.steps for record in read(tmp_path)][:3] == [{}, {}, {1: 0.25}]
+    assert run(plan(), tmp_path)
+    assert states(tmp_path)["complete"] == 10
+
+
+@pytest.mark.parametrize(
+    ("others", "difference"),
+    [
+        ({"objectives": (Objective("val/f1_macro", "max"),)}, "objectives="),
+        ({"repeats": 3}, "repeats=1, not 3"),
+        ({"seed": 3}, "seed=0, not 3"),
+        ({"overrides": ("model=structured", "optimizer.lr=0.5")}, "optimizer.lr="),
+        ({"overrides": ("model=structured", "data.limit=100")}, "data.limit="),
+    ],
+)
+def test_what_would_make_trials_incomparable_is_refused(
+    tmp_path: Path, others: dict[str, Any], difference: str
+) -> None:
+    run(plan(FEW), tmp_path, most=1)
+    assert difference in said(plan(FEW, **others), tmp_path)
+    run(plan(FEW, overrides=("model=structured", "logger=none", "threads=2")), tmp_path)
+
+
+def test_a_setting_that_is_typed_at_its_default_is_the_same(tmp_path: Path) -> None:
+    run(plan(FEW), tmp_path, most=1)
+    run(plan(FEW, overrides=("model=structured", "data=demo", "optimizer.weight_decay=0.0")), tmp_path, most=1)
+    assert states(tmp_path) == {"complete": 2}
+
+
+def test_a_file_of_settings_that_was_edited_is_refused_with_the_setting(tmp_path: Path) -> None:
+    base = tmp_path / "base.yaml"
+
+    def write(*overrides: str) -> None:
+        base.write_text(yaml.safe_dump({"overrides": [*overrides]}))
+
+    from_base = plan(FEW, overrides=(f"from={base}",))
+    write("model=structured")
+    run(from_base, tmp_path / "mine", most=1)
+    write("model=structured", "trainer.max_epochs=3")
+    assert "trainer.max_epochs=" in said(from_base, tmp_path / "mine")
+    write("model=structured", "logger=none")
+    run(from_base, tmp_path / "mine", most=1)
+    assert states(tmp_path / "mine") == {"complete": 2}
+
+
+def test_other_rows_are_refused(tmp_path: Path) -> None:
+    with SweepStudy.open(plan(FEW), tmp_path, train) as study:
+        study.require_data("0123")
+    with SweepStudy.open(plan(FEW), tmp_path, train) as study:
+        study.require_data("0123")
+        with pytest.raises(SettingError) as caught:
+            study.require_data("4567")
+    [fault] = caught.value.faults
+    assert (fault.key, fault.kind) == ("study", "conflict")
+    assert "0123" in fault.message
+    assert "4567" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("space", "key"),
+    [
+        ({**SPACE, "model.attention.hops": "range(1,61)"}, "model.attention.hops=range(1,31), not range(1,61)"),
+        ({**SPACE, "model/pooling": "choice(flatten,prune)"}, "model/pooling="),
+        ({key: SPACE[key] for key in SPACE if key != "loss.penalty"}, "loss.penalty="),
+        ({**SPACE, "optimizer.lr": "interval(0.001,0.01)"}, "optimizer.lr=None, not interval(0.001,0.01)"),
+        (
+            {**SPACE, "model.pooling.p": ("range(8,129)", {**PRUNE, "loss.penalty": (0,)})},
+            "model.pooling.p=range(8,129) ",
+        ),
+    ],
+)
+def test_a_changed_space_is_refused(tmp_path: Path, space: Any, key: str) -> None:
+    run(plan(), tmp_path, most=1)
+    assert key in said(plan(space), tmp_path)
+    run(plan(), tmp_path, most=1)
+    assert len(read(tmp_path)) == 2
+
+
+def test_of_many_differences_five_are_listed(tmp_path: Path) -> None:
+    run(plan(FEW), tmp_path, most=1)
+    changed = ("optimizer.lr", "optimizer.weight_decay", "loss.label_smoothing", "loss.penalty", "model.head.dropout")
+    others = (*(f"{key}=0.625" for key in changed), "trainer.max_epochs=3")
+    message = said(plan(FEW, overrides=("model=structured", *others), seed=3), tmp_path)
+    assert "2 more" in message
+
+
+def outcomes(folder: Path) -> list[tuple[Any, ...]]:
+    return [(record.values, record.objectives, record.state) for record in read(folder)]
+
+
+def test_a_warm_start_adds_the_trials_that_fit(tmp_path: Path) -> None:
+    """Zero stays zero, choices may change, and a sampler that groups settings looks beyond the old range."""
+    tpe = {"name": "tpe", "n_startup_trials": 1}
+    run(plan(), tmp_path / "old")
+    wide = {**SPACE, "model.attention.hops": "range(1,101)", "loss.penalty": "tag(log,zero,interval(1e-6,10))"}
+    warm = plan({**wide, "model/pooling": "choice(mean,max,flatten)"}, warm_start="old", sampler=tpe)
+    fitting = [record for record in outcomes(tmp_path / "old") if record[0]["model/pooling"] != "prune"]
+    assert 1 < len(fitting) < 10
+    run(replace(warm, trials=40), tmp_path / "new")
+    added = read(tmp_path / "new")[: len(fitting)]
+    for record, (values, objectives, state) in zip(added, fitting, strict=True):
+        penalties = record.values["loss.penalty"], values["loss.penalty"]
+        assert penalties[0] == pytest.approx(penalties[1], rel=1e-12)
+        assert {**record.values, "loss.penalty": 0} == {**values, "loss.penalty": 0}
+        assert (record.objectives, record.state) == (objectives, state)
+    assert any(record.values["loss.penalty"] == 0 for record in added)
+    assert states(tmp_path / "new") == {"complete": 40}, "those of the old study count toward the budget"
+    assert max(int(str(record.values["model.attention.hops"])) for record in read(tmp_path / "new")) > 30
+    run(replace(warm, trials=41), tmp_path / "new")
+    assert len(read(tmp_path / "new")) == 41, "trials are added once"
+
+
+def test_a_setting_that_becomes_a_range_had_its_fixed_value(tmp_path: Path) -> None:
+    run(plan(FEW, overrides=("model=structured", "loss.penalty=0.5"), trials=2), tmp_path / "old")
+    wide = {**FEW, "loss.penalty": "interval(0,1)", "model/pooling": "choice(flatten,mean)"}
+    run(plan(wide, warm_start="old", trials=2), tmp_path / "new")
+    assert states(tmp_path / "new") == {"complete": 2}
+    assert {(r.values["loss.penalty"], r.values["model/pooling"]) for r in read(tmp_path / "new")} == {(0.5, "flatten")}
+    back = plan(FEW, overrides=("model=structured", "loss.penalty=0.5", "model/pooling=flatten"), warm_start="new")
+    with SweepStudy.open(back, tmp_path / "back", train) as study:
+        assert study.finished() == 2
+    elsewhere = replace(back, overrides=("model=structured", "loss.penalty=0.4"))
+    assert refused(elsewhere, tmp_path / "elsewhere") == [("warm_start", "conflict")]
+
+
+def test_a_warm_start_of_what_cannot_be_compared_or_is_not_there(tmp_path: Path) -> None:
+    run(plan(FEW), tmp_path / "old", most=2)
+    other = plan(FEW, objectives=(Objective("val/f1_macro", "max"),), warm_start="old")
+    assert refused(other, tmp_path / "new") == [("warm_start", "conflict")]
+    apart = plan({"model.attention.hops": "range(40,50)"}, warm_start="old")
+    assert refused(apart, tmp_path / "new") == [("warm_start", "conflict")]
+    assert refused(plan(FEW, warm_start="old"), tmp_path / "old") == [("study", "conflict")]
+    assert refused(plan(FEW, warm_start="absent"), tmp_path / "new") == [("study", "not_found")]
+    run(plan(FEW), tmp_path / "new", most=1)
+
+
+def test_pruned_and_diverged_trials_of_a_warm_start(tmp_path: Path) -> None:
+    with SweepStudy.open(plan(FEW), tmp_path / "old", train) as study:
+        tell(study, ask(study), 0.5)
+        pruned, diverged = ask(study), ask(study)
+        report(pruned).step(1, 0.25)
+        tell(study, pruned, state="pruned")
+        report(diverged).fail(TrainingError(Fault("", "diverged", "NaN")))
+        tell(study, ask(study), state="failed")
+    run(plan(FEW, warm_start="old", trials=4), tmp_path / "new")
+    added = read(tmp_path / "new")
+    assert [record.state for record in added] == ["complete", "pruned", "pruned", "complete"]
+    assert (added[1].steps, added[2].error) == ({1: 0.25}, "NaN")
+
+
+def test_a_folder_of_classes_that_only_the_study_names_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    old = plan(FEW, overrides=(f"--config-dir={own}", "model=structured", "loss.penalty=0.25"), trials=1)
+    run(old, tmp_path / "old")
+    composed: list[str] = []
+
+    def record_request(arguments: Sequence[str]) -> Request:
+        composed.extend(arguments)
+        return read_request(arguments)
+
+    monkeypatch.setattr("sentattn.sweep.resume.read_request", record_request)
+    run(plan({**FEW, "loss.penalty": "interval(0,1)"}, warm_start="old", trials=1), tmp_path / "new")
+    assert "loss.penalty=0.25" in composed
+    assert not [word for word in composed if word.startswith("--config-dir")]
+    assert {record.values["loss.penalty"] for record in read(tmp_path / "new")} == {0.25}
+
+
+def test_a_study_whose_creation_was_killed_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(plan(FEW, trials=4), tmp_path / "old")
+    warm = plan(FEW, warm_start="old", trials=4)
+    with monkeypatch.context() as patched:
+        calls = iter(range(2))
+        real = optuna.Study.add_trial
+
+        def dies(*args: Any, **others: Any) -> None:
+            if next(calls, None) is None:
+                raise KeyboardInterrupt
+            real(*args, **others)
+
+        patched.setattr(optuna.Study, "add_trial", dies)
+        with pytest.raises(KeyboardInterrupt), SweepStudy.open(warm, tmp_path / "new", train):
+            pass
+    with pytest.raises(RunError):
+        read(tmp_path / "new")
+    with SweepStudy.open(warm, tmp_path / "new", train) as study:
+        assert study.finished() == 4
+    assert outcomes(tmp_path / "new") == outcomes(tmp_path / "old")
+
+
+def test_a_folder_may_be_renamed(tmp_path: Path) -> None:
+    run(plan(FEW, trials=1), tmp_path / "mine")
+    (tmp_path / "mine").rename(tmp_path / "renamed")
+    assert run(plan(FEW, study="renamed", trials=3), tmp_path / "renamed") == [1, 2]

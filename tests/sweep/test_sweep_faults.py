@@ -1,0 +1,159 @@
+"""Errors of a sweep are reported before its first trial."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from sweep_words import faults, kinds, write
+
+from sentattn.sweep.config import read_plan
+
+LR = "optimizer.lr=tag(log,interval(1e-3,1e-2))"
+
+
+def test_all_faults_at_once_in_the_order_typed() -> None:
+    words = {
+        "model=structured": None,
+        "model.attention.hops=range(0,31)": ("model.attention.hops", "range"),
+        "loss.penalty=tag(log,interval(0,1))": ("loss.penalty", "range"),
+        "model/pooling=choice(flatten,men)": ("model/pooling", "unknown"),
+        "trails=3": ("trails", "unknown"),
+        "sampler=tpee": ("sampler", "unknown"),
+        "data.clip=range(1,5)": ("data.clip", "range"),
+        "test=false": ("test", "unsupported"),
+        "pruner.n_statup_trials=3": ("pruner.n_statup_trials", "unknown"),
+        "optimizer.lr=interval(3,1)": ("optimizer.lr", "range"),
+        "model.attention.hidden=interval(8,64)": ("model.attention.hidden", "type"),
+    }
+    assert kinds(*words) == [fault for fault in words.values() if fault]
+
+
+@pytest.mark.parametrize(
+    ("word", "key", "kind"),
+    [
+        *((f"{key}=true", key, "unsupported") for key in ("seeds", "resume", "check", "trainer.devices", "test")),
+        ("data=choice(demo,imdb)", "data", "unsupported"),
+        ("data.limit=range(100,300,100)", "data.limit", "unsupported"),
+        ("threads=range(1,3)", "threads", "unsupported"),
+        ("seed=range(1,4)", "seed", "unsupported"),
+        ("seed=1,2", "seed", "unsupported"),
+        ("logger.project=a,b", "logger.project", "unsupported"),
+        ("objective.metric=test/accuracy", "objective.metric", "unknown"),
+        ("objective.mode=min", "objective.mode", "range"),
+        ("objective.mode=max,min", "objective.mode", "range"),
+        ("--trials=3", "--trials", "unknown"),
+        ("trials=", "trials", "missing"),
+        ("trials=0", "trials", "range"),
+        ("study=a/b", "study", "type"),
+        ("study=.", "study", "type"),
+        ("slots_per_gpu=1", "slots", "conflict"),
+        ("pruner=wilcoxon", "pruner", "conflict"),
+        ("engine=rai", "engine", "range"),
+        ("engine.address=head:6379", "engine.address", "unknown"),
+        ("warm_start=a/b", "warm_start", "type"),
+        ("model.atention.hops=choice(1,2)", "model.atention", "unknown"),
+    ],
+)
+def test_keys_of_the_sweep(word: str, key: str, kind: str) -> None:
+    assert set(kinds(LR, "slots=2", word)) == {(key, kind)}
+
+
+def test_a_command_without_a_range_says_that_the_default_sweep_is_read() -> None:
+    assert kinds("model=mean", "sampler=tpee")[-2:] == [("sweep", "conflict"), ("sampler", "unknown")]
+    assert ("sweep", "conflict") not in kinds("sampler=tpee")
+    assert ("sweep", "conflict") not in kinds("sweep=default", "model=mean")
+
+
+def test_settings_of_a_named_sweep_are_faults_each() -> None:
+    expected = {"model.encoder.hidden", "model.attention.hops", "loss.penalty"}
+    assert {key for key, _ in kinds("sweep=default", "model=mean")} == expected
+
+
+def test_more_trials_than_combinations_of_choices_name_the_grid() -> None:
+    words = ["model/pooling=choice(flatten,mean)", "loss.class_weights=choice(none,balanced)"]
+    [fault] = faults(*words, "trials=5")
+    assert (fault.key, fault.kind) == ("trials", "range")
+    grid = "python -m sentattn.train -m model/pooling=flatten,mean loss.class_weights=none,balanced "
+    assert grid in fault.message
+    assert "trials=4" in fault.message
+    assert kinds(*words) == [("trials", "range")]  # 20 by default
+    for enough in (["trials=4"], ["trials=null", "hours=1"], ["trials=9", "model.attention.hops=range(1,9)"]):
+        assert len(read_plan([*words, *enough]).space) >= 2
+
+
+def test_ray_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert kinds(LR, "engine=ray") == [("engine", "package")]
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("trails=3", "Did you mean 'trials'?"),
+        ("sampler=tpee", "Did you mean 'tpe'?"),
+        ("sampler.multivariat=true", "Did you mean 'multivariate'?"),
+        ("objective.metric=val/acuracy", "Did you mean 'val/accuracy'?"),
+        ("seeds=3", "repeats=3"),
+        ("trainer.devices=2", "gpus_per_trial=2"),
+        ("seed=range(1,6)", "repeats=3"),
+        ("repeats=3 pruner=median", "pruner=wilcoxon"),
+        ("model.attention.hidden=interval(8,64)", "int(interval(8,64))"),
+    ],
+)
+def test_the_message_says_what_to_type(word: str, hint: str) -> None:
+    assert hint in faults(LR, *word.split())[0].message
+
+
+RANGE = "interval(1e-3,1e-2)"
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "kind"),
+    [
+        ({"spce": {}}, "sweep", "unknown"),
+        ({"budget": {"trails": 3}}, "sweep", "type"),
+        ({"overrides": "model=mean"}, "sweep", "type"),
+        ({"overrides": ["trust=true"], "space": {"optimizer.lr": RANGE}}, "sweep", "unsupported"),
+        ({"overrides": ["--config-dir=x"], "space": {"optimizer.lr": RANGE}}, "sweep", "unsupported"),
+        ({"overrides": ["seed=1", "seed=2"], "space": {"optimizer.lr": RANGE}}, "seed", "conflict"),
+        ({"studies": {"a": ["seed=1"]}, "space": {"optimizer.lr": RANGE}}, "sweep", "unsupported"),
+        ({"space": {"model.attention.hops": 4}}, "sweep", "type"),
+        ({"space": {"model.attention.hops": [1, 2]}}, "sweep", "type"),
+        ({"space": {"model.attention.hops": {"space": "range(1,9)", "wenn": {}}}}, "sweep", "unknown"),
+        ({"space": {"optimizer.lr": {"space": RANGE, "when": {"model/pooling": "prune"}}}}, "optimizer.lr", "unknown"),
+        (
+            {
+                "space": {
+                    "optimizer.lr": {"space": RANGE, "when": {"model/pooling": "max"}},
+                    "model/pooling": "choice(flatten,mean)",
+                }
+            },
+            "optimizer.lr",
+            "range",
+        ),
+        ({"objective": "val/accuracy"}, "sweep", "type"),
+        ({"sampler": 3, "space": {"optimizer.lr": RANGE}}, "sampler", "unknown"),
+        ({}, "space", "missing"),
+    ],
+)
+def test_faults_of_a_file(tmp_path: Path, content: dict[str, object], key: str, kind: str) -> None:
+    [fault] = faults(write(tmp_path, **content))
+    assert (fault.key, fault.kind) == (key, kind)
+    assert "spce" not in content or "Did you mean 'space'?" in fault.message
+
+
+def test_conditions_in_a_circle(tmp_path: Path) -> None:
+    one = {"space": "choice(flatten,mean)", "when": {"loss.class_weights": "none"}}
+    other = {"space": "choice(none,balanced)", "when": {"model/pooling": "mean"}}
+    words = write(tmp_path, space={"model/pooling": one, "loss.class_weights": other})
+    assert kinds(words) == [("space", "conflict")]
+
+
+def test_broken_yaml_and_missing_files(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("space: {a: [")
+    assert kinds(f"sweep={tmp_path / 'broken.yaml'}") == [(str(tmp_path / "broken.yaml"), "unreadable")]
+    (fault,) = faults("sweep=defalt")
+    assert (fault.key, fault.kind) == ("sweep", "not_found")
+    assert "Did you mean 'default'?" in fault.message
