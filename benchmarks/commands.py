@@ -31,9 +31,9 @@ from sentattn.config.search_space import first_point
 from sentattn.console import Progress
 from sentattn.grid import prepare_data
 from sentattn.jobs import scheduler
+from sentattn.jobs.job import RunningJob
 from sentattn.jobs.pool import LocalPool
 from sentattn.jobs.progress import JobProgress
-from sentattn.jobs.scheduler import RunningJob
 from sentattn.jobs.slots import Slot
 from sentattn.sweep.config import read_plan
 from sentattn.sweep.records import TrialReport, TrialTask

@@ -35,8 +35,8 @@ from sentattn.data.readers import hub, tables
 from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError, UserError
 from sentattn.jobs import pool, scheduler
+from sentattn.jobs.job import Job
 from sentattn.jobs.progress import JobProgress, format_values
-from sentattn.jobs.scheduler import Job
 from sentattn.jobs.slots import SlotOptions, find_slots, require_one_device, slots_line
 from sentattn.run import new_directory, require_writable
 from sentattn.training.resume import SavedRuns, find_finished, find_interrupted, find_running, identity

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -28,7 +28,6 @@ from torch.utils.data import Dataset
 from sentattn.data.batching import Batch
 from sentattn.data.cache import Progress, cached, no_progress
 from sentattn.data.pieces import LINE_BREAKS, PieceTokenizer
-from sentattn.data.splits import NO_GROUP, spread
 from sentattn.data.tokenizer import (
     BASIC_ENGLISH,
     CHUNK,
@@ -47,6 +46,9 @@ from sentattn.data.tokenizer import (
 from sentattn.errors import DataError, Fault
 
 FORMAT = 2
+NO_GROUP = -1
+"""Group number of a row without a group."""
+Rows: TypeAlias = NDArray[np.int64]
 META, WORDS, GROUPS, TOKENS, TEXTS = "meta.json", "words.json", "groups.json", "tokens.bin", "texts.bin"
 ID_DIGITS = 16
 FLAT_ROWS = 1000
@@ -442,3 +444,21 @@ def _limited(rows: Iterable[Row], limit: int, folder: Path) -> Iterator[tuple[in
 
 def _write_json(file: Path, content: object) -> None:
     file.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+
+def apportion(sizes: Rows, total: int) -> Rows:
+    """Divides `total` in proportion to `sizes` by largest remainder; no share exceeds its size."""
+    total = min(total, int(sizes.sum()))
+    exact = sizes * total / max(1, sizes.sum())
+    shares: Rows = np.floor(exact).astype(np.int64)
+    missing = total - int(shares.sum())
+    shares[np.argsort(shares - exact, kind="stable")[:missing]] += 1
+    return shares
+
+
+def spread(labels: Rows, total: int) -> Rows:
+    """Returns `total` positions in ascending order, stratified by class and evenly spread over each class."""
+    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    shares = apportion(np.array([len(rows) for rows in members]), total)
+    spread_rows = [rows[np.arange(n) * len(rows) // max(1, n)] for rows, n in zip(members, shares, strict=True)]
+    return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *spread_rows]))

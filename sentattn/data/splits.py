@@ -5,21 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sentattn.data.corpus import NO_GROUP, Corpus, Rows, apportion
 from sentattn.errors import DataError, Fault
 
-if TYPE_CHECKING:
-    from sentattn.data.corpus import Corpus
-
-Rows: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
-NO_GROUP = -1
-"""Group number of a row without a group."""
 Splits: TypeAlias = dict[str, Rows]
 By: TypeAlias = Literal["group", "row"]
 
@@ -226,24 +221,6 @@ def repeats(ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:
     repeated = np.ones(len(ids), dtype=bool)
     repeated[np.unique(ids, return_index=True)[1]] = False
     return repeated
-
-
-def apportion(sizes: Rows, total: int) -> Rows:
-    """Divides `total` in proportion to `sizes` by largest remainder; no share exceeds its size."""
-    total = min(total, int(sizes.sum()))
-    exact = sizes * total / max(1, sizes.sum())
-    shares: Rows = np.floor(exact).astype(np.int64)
-    missing = total - int(shares.sum())
-    shares[np.argsort(shares - exact, kind="stable")[:missing]] += 1
-    return shares
-
-
-def spread(labels: Rows, total: int) -> Rows:
-    """Returns `total` positions in ascending order, stratified by class and evenly spread over each class."""
-    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    shares = apportion(np.array([len(rows) for rows in members]), total)
-    spread_rows = [rows[np.arange(n) * len(rows) // max(1, n)] for rows, n in zip(members, shares, strict=True)]
-    return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *spread_rows]))
 
 
 def draw(labels: Rows, total: int, seed: int) -> Mask:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -15,10 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sentattn.config.types import as_typed
+from sentattn.jobs.job import JobSource, RunningJob
 from sentattn.run import METRICS, Run
-
-if TYPE_CHECKING:
-    from sentattn.jobs.scheduler import JobSource, RunningJob
 
 REFRESH = 0.5
 """Seconds between two drawings of the table."""

@@ -23,8 +23,8 @@ from sentattn.config.search_space import suggest
 from sentattn.console import plural
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.jobs import pool
+from sentattn.jobs.job import Job
 from sentattn.jobs.progress import format_objective
-from sentattn.jobs.scheduler import Job
 from sentattn.sweep import journal
 from sentattn.sweep.plan import build_sampler
 from sentattn.sweep.records import (

@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sentattn.data.splits import NO_GROUP, apportion, draw, draw_groups, spread
+from sentattn.data.corpus import NO_GROUP, apportion, spread
+from sentattn.data.splits import draw, draw_groups
 
 Grouped = tuple[NDArray[np.int64], NDArray[np.int64]]
 

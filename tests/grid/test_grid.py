@@ -13,8 +13,8 @@ import pytest
 from sentattn import build, run
 from sentattn.config.compose import compose
 from sentattn.grid import Cell, Grid
+from sentattn.jobs.job import Job
 from sentattn.jobs.pool import LOST, REFUSED, TRY_AGAIN
-from sentattn.jobs.scheduler import Job
 
 
 def cell(folder: Path, seed: int) -> Cell:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sentattn.errors import UserError
+from sentattn.jobs.job import Job, RunningJob
 from sentattn.jobs.pool import REFUSED, TRY_AGAIN, may_succeed_again
-from sentattn.jobs.scheduler import Job, RunningJob
 from sentattn.jobs.slots import Slot
 
 

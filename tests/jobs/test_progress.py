@@ -13,8 +13,8 @@ from fake_jobs import FakeProcess, FakeSource, make_job, make_slots
 from rich.console import Console
 
 from sentattn.jobs import progress
+from sentattn.jobs.job import RunningJob
 from sentattn.jobs.progress import JobProgress, duration, format_objective, format_values
-from sentattn.jobs.scheduler import RunningJob
 from sentattn.run import yaml_text
 
 VALUES = {"model.attention.hops": 4, "optimizer.lr": 0.0012345, "model/pooling": "mean"}

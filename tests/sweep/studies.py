@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sentattn.errors import Fault, RunError, TrainingError, UserError
+from sentattn.jobs.job import Job
 from sentattn.jobs.pool import REFUSED, TRY_AGAIN
-from sentattn.jobs.scheduler import Job
 from sentattn.sweep import journal
 from sentattn.sweep.plan import Plan
 from sentattn.sweep.records import Record, TrialReport, records_of
