@@ -50,6 +50,16 @@ MIN_WIDTH = 3
 MAX_FLOAT32 = 3.4028234e38
 PROGRESS_LINES = 10_000
 MOST_SHOWN = 8
+WORD2VEC = (
+    "convert a binary word2vec file (.bin) with gensim: KeyedVectors.load_word2vec_format(FILE, binary=True)"
+    ".save_word2vec_format(OTHER_FILE)"
+)
+BINARIES = {
+    b"\xba\x16\x4f\x2f": "it is a model of fastText: take its .vec file, or convert it with gensim: "
+    "load_facebook_vectors(FILE).save_word2vec_format(OTHER_FILE)",
+    b"\x93NUMPY": "it is an array, which has no words: write a word and its numbers on each line",
+}
+"""What to do with other files of vectors, by their first bytes."""
 Line: TypeAlias = tuple[str, list[bytes]]
 """A word and its numbers as written in the file."""
 
@@ -105,15 +115,12 @@ class VectorFile(File):
         for line in (first, second):
             is_text = "\ufffd" not in line.decode(errors="replace") or _trailing_numbers(line.split()) > 0
             if b"\0" in line or not is_text:
-                message = (
-                    f"{self} is not UTF-8 text; convert a binary word2vec file (.bin) with gensim: "
-                    "KeyedVectors.load_word2vec_format(FILE, binary=True).save_word2vec_format(OTHER_FILE)."
-                )
-                raise DataError(Fault(KEY, "unsupported", message))
+                advice = next((advice for magic, advice in BINARIES.items() if first.startswith(magic)), WORD2VEC)
+                raise DataError(Fault(KEY, "unsupported", f"{self} is not UTF-8 text; {advice}."))
         fields = first.split()
         is_header = len(fields) == 2 and all(field.isdigit() for field in fields)
-        width = int(fields[1]) if is_header else _trailing_numbers(fields)
-        if width < MIN_WIDTH or (is_header and _trailing_numbers(second.split()) != width):
+        width = int(fields[1]) if is_header else self._width_of(fields, second.split())
+        if width < MIN_WIDTH or (is_header and not _ends_in(second.split(), width)):
             got = reprlib.repr((first + second).decode(errors="replace"))
             message = (
                 f"{self} must begin with a word and at least {MIN_WIDTH} numbers, separated by spaces, optionally "
@@ -122,11 +129,28 @@ class VectorFile(File):
             raise DataError(Fault(KEY, "damaged", message))
         return width, int(fields[0]) if is_header else None
 
+    def _width_of(self, first: list[bytes], second: list[bytes]) -> int:
+        """Returns the width of the first two vectors, of whose words one may end in a number.
+
+        Raises:
+            DataError: If one of them has fewer numbers.
+        """
+        lines = {1: first} | ({2: second} if second else {})
+        counts = {number: _trailing_numbers(fields) for number, fields in lines.items()}
+        width, most = min(counts.values()), max(counts, key=counts.__getitem__)
+        if not _ends_in(lines[most], width):
+            least = min(counts, key=counts.__getitem__)
+            got = reprlib.repr(b" ".join(lines[least]).decode(errors="replace"))
+            message = f"{self}, line {least}: must be a word and {counts[most]} finite numbers, got {got}."
+            raise DataError(Fault(KEY, "damaged", message))
+        return width
+
     def lines(self, wanted: Collection[str], progress: Progress) -> Iterator[Line]:
         """Yields the lines of the wanted words in file order, with one line in memory at a time.
 
-        Words may contain spaces: the vector is the last numbers of a line. Lines of other words are checked for their
-        number of fields only. If a word is empty or not UTF-8, an empty word is yielded.
+        Words may contain spaces, and end in a number such as `windows 95`: the vector is the last numbers of a line.
+        Lines of other words are checked for their number of fields only. If a word is empty or not UTF-8, an empty word
+        is yielded.
 
         Raises:
             DataError: With the number of the invalid line.
@@ -148,7 +172,7 @@ class VectorFile(File):
                 is_wanted = word in wanted
                 has_space = len(fields) != width + 1  # in the word, which is rare
                 if word:
-                    is_vector = not (has_space or is_wanted) or _trailing_numbers(fields) == width
+                    is_vector = not (has_space or is_wanted) or _ends_in(fields, width)
                 else:
                     is_vector = len(fields) >= width and all(map(_is_number, fields[-width:]))
                 if not is_vector:
@@ -182,6 +206,12 @@ def _member(archive: Path, name: str) -> str:
 def _trailing_numbers(fields: list[bytes]) -> int:
     """Returns how many fields at the end of a line are numbers; the first field is the word."""
     return len(list(takewhile(_is_number, reversed(fields[1:]))))
+
+
+def _ends_in(fields: list[bytes], width: int) -> bool:
+    """Whether a line ends in `width` numbers; others before them are whole numbers of a phrase, as in `windows 95`."""
+    numbers = _trailing_numbers(fields)
+    return numbers >= width and all(field.isdigit() for field in fields[len(fields) - numbers : len(fields) - width])
 
 
 def _is_number(field: bytes) -> bool:

@@ -76,7 +76,7 @@ def test_words_may_have_spaces_and_look_like_numbers() -> None:
         b"dog 1 2",
         b"dog",
         b"dog 1  2",
-        b"dog 1 2 3 4",
+        b"dog 0.1 2 3 4",
         b"dog 1 2x 3",
         b"dog 1 2 nan",
         b"dog -inf 2 3",
@@ -108,7 +108,7 @@ def test_a_word_of_the_first_lines_may_be_unreadable(word: bytes) -> None:
     assert found.count(("", [])) == 1
 
 
-@pytest.mark.parametrize("line", [b"dog 1 2", b"dog 1 2 3 4", b"d\xf6g 1 2 3 x"])
+@pytest.mark.parametrize("line", [b"dog 1 2", b"dog 0.1 2 3 4", b"d\xf6g 1 2 3 x"])
 def test_lines_of_other_words_have_as_many_fields(line: bytes) -> None:
     assert fault_of(lambda: read(GLOVE + line + b"\n", "the")).message.startswith("v.txt, line 4: ")
 
@@ -188,3 +188,27 @@ def test_progress_is_reported() -> None:
     file = vector_file(lambda: io.BufferedReader(Endless(25_000)))
     assert not list(file.lines(set(), lambda *call: calls.append(call)))
     assert [number for _, number, _ in calls] == [10_000, 20_000]
+
+
+@pytest.mark.parametrize("header", [b"", b"4 3\n"])
+@pytest.mark.parametrize(
+    "first", [b"the 0.1 0.2 -0.3\nroute 66 0.4 0.5 0.6\n", b"route 66 0.4 0.5 0.6\nthe 0.1 0.2 -0.3\n"]
+)
+def test_a_phrase_may_end_in_a_number(header: bytes, first: bytes) -> None:
+    found = read(header + first + b"windows 95 0.7 0.8 0.9\ncat 0.1 0.2 0.3\n", "route 66", "windows 95", "cat")
+    assert found == [
+        ("route 66", [b"0.4", b"0.5", b"0.6"]),
+        ("windows 95", [b"0.7", b"0.8", b"0.9"]),
+        ("cat", [b"0.1", b"0.2", b"0.3"]),
+    ]
+
+
+def test_the_line_that_lacks_a_number_is_named() -> None:
+    fault = fault_of(lambda: read(b"good nan 0.1 0.2 0.3\nbad 0.1 0.1 0.2 0.3\n", "bad"))
+    assert fault.kind == "damaged"
+    assert "line 1:" in fault.message
+
+
+@pytest.mark.parametrize("magic", [b"\xba\x16\x4f\x2f", b"\x93NUMPY"])
+def test_other_files_of_vectors_are_refused(magic: bytes) -> None:
+    assert fault_of(lambda: read(magic + bytes(100), "bad")).kind == "unsupported"
