@@ -90,6 +90,9 @@ def select(
     notes += _duplicates(corpus, rows, drop_duplicates)
     if drop_duplicates:
         rows = _without_duplicates(corpus, rows)
+        if trains and not len(rows["train"]):
+            message = "data.drop_duplicates=true drops all training rows: their texts are in later splits."
+            raise DataError(Fault("data.drop_duplicates", "missing", message))
     if val_size is not None and trains:
         all_rows = rows.pop("train")
         groups = corpus.groups[all_rows] if val_by == "group" else None

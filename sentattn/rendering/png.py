@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import textwrap
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -184,7 +185,8 @@ class _Page:
         self.write(SCALE_LEFT + SCALE_WIDTH + 0.12, self.top + SCALE_HEIGHT / 2, legend)
 
     def _lines(self, prediction: Prediction) -> Iterator[list[Word]]:
-        """Yields the words of a text in lines that fit into the width."""
+        """Yields the words of a text in lines that fit into the width, from left to right as they are drawn."""
+        step = -1 if _is_right_to_left(prediction.text) else 1
         line: list[Word] = []
         for piece in pieces(prediction.text, prediction.spans):
             if piece.token is None and not piece.unread:
@@ -192,11 +194,11 @@ class _Page:
             text = UNREAD.strip() if piece.unread else clipped(piece.text)
             word = Word(text, self.width(text, WORD_SIZE) + 2 * PADDING, piece.token)
             if line and sum(other.width for other in line) + word.width > WIDTH - GUTTER - 2 * MARGIN:
-                yield line
+                yield line[::step]
                 line = []
             line.append(word)
         if line:
-            yield line
+            yield line[::step]
 
     def _draw_line(
         self, line: list[Word], rows: list[list[float]], hop_row: float, limit: float, unknown: Sequence[int]
@@ -231,6 +233,12 @@ def _colors() -> Colormap:
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("attention", COLORS)
+
+
+def _is_right_to_left(text: str) -> bool:
+    """Whether the first letter of a text belongs to a script such as Hebrew or Arabic, as `dir=auto` of a page asks."""
+    strong = (direction for letter in text if (direction := unicodedata.bidirectional(letter)) in ("L", "R", "AL"))
+    return next(strong, "L") != "L"
 
 
 def _text_color(strength: float) -> str:

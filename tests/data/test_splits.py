@@ -39,6 +39,12 @@ def test_duplicates_are_dropped_outside_the_test_rows(corpus_of: Callable[..., C
     assert "were dropped" in selection.notes[0]
 
 
+def test_training_rows_that_are_all_dropped_are_named(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=TEST, test=TEST)
+    fault = fault_of(lambda: select(corpus, drop_duplicates=True, val_size=1, split_seed=0))
+    assert (fault.key, fault.kind) == ("data.drop_duplicates", "missing")
+
+
 def test_a_source_keeps_its_own_validation_rows(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=["a", "b"], val=["b", "c"], test=["c", "d"])
     kept = select(corpus, drop_duplicates=False, val_size=None, split_seed=0)

@@ -68,6 +68,17 @@ def test_a_run_that_is_rejected_is_logged_offline(
     assert (logged["exit_code"], [row["epoch"] for row in logged["history"]]) == (0, [1])
 
 
+def test_white_space_around_a_key_or_a_mode_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", f" {os.environ['WANDB_API_KEY']}\n")
+    monkeypatch.setenv("WANDB_MODE", "")
+    with serving() as server:
+        log_a_run(tmp_path, server.address)
+    assert complaints(capfd.readouterr().out) == []
+    assert len(server.runs) == 1
+
+
 def test_an_invalid_key_is_not_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -162,3 +162,14 @@ def test_what_was_not_read_is_three_dots() -> None:
 
 def test_pairs_are_on_pages_alone() -> None:
     assert picture([paired()]) == picture([example()])
+
+
+@pytest.mark.parametrize(
+    ("text", "is_reversed"),
+    [("\u05d4\u05e1 \u05d4\u05d9 good", True), ("12 \u05d4\u05e1 good", True), ("good \u05d4\u05e1 a", False)],
+)
+def test_words_stand_in_the_direction_of_the_first_letter(text: str, is_reversed: bool) -> None:
+    figure = draw([example(text, [0.2, 0.3, 0.5])])
+    places = {drawn.get_text(): drawn.get_position()[0] for drawn in figure.findobj(Text)}
+    found = [places[word] for word in text.split()]
+    assert found == sorted(found, reverse=is_reversed)

@@ -98,7 +98,7 @@ class Hub(RecordData):
             split, labels, ordered = self._evaluated
             splits, settings = {split: splits[split]}, {**columns, "classes": labels, "ordered": ordered}
         elif "train" not in splits:
-            message = f"No training row has a label in {columns['label']!r}."
-            raise DataError(Fault("data.label", "missing", message))
+            message = f"only the split {' and '.join(splits)} has rows with a label in {columns['label']!r}"
+            raise DataError(Fault("data.label", "missing", f"{message}; training needs a split train."))
         self.set_sizes(splits)
         return HubSource(str(self.choice["dataset"]), splits, notes, **settings, progress=progress)

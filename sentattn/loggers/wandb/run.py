@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sentattn.data.datamodule import TextData
     from sentattn.models.classifier import TextClassifier
 
+STRIPPED = {"WANDB_API_KEY", "WANDB_MODE"}
+"""Variables that W&B refuses with white space around them, as secrets have it, or empty."""
 INIT_SECONDS = 15.0
 FINISH_SECONDS = 60.0
 ROWS_AN_EPOCH = 1000
@@ -77,6 +79,9 @@ class WandbGuard(Guard):
         # W&B would report its own errors to its developers, and wait for that at the end of every program.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         os.environ.setdefault("WANDB_SILENT", "true")
+        for name in STRIPPED & os.environ.keys():
+            if text := os.environ.pop(name).strip():
+                os.environ[name] = text
         import wandb
 
         mode: str = self._mode
