@@ -92,7 +92,7 @@ class Choices:
         return node if isinstance(node, Mapping) else whole
 
     def parts(self, variant: object) -> dict[str, str | None]:
-        """Returns the parts of a variant of the model, such as `attention`, with their choices; none of an unknown one."""
+        """Returns the parts of a variant of the model, such as `attention`, with their choices; {} if unknown."""
         node = self.node("model", variant)
         return defaults(load(self.folders[0] / "model" / "_base.yaml")) | defaults(node) if node else {}
 
