@@ -1,10 +1,9 @@
-"""Draws the charts of the README and of the study from finished runs.
+"""Draws the chart of the README and of the study: the accuracy of each setting, by data set.
 
-usage: python docs/charts.py outputs/imdb outputs/yelp    accuracy of each setting by data set, in docs/control.png
-       python docs/charts.py layers=outputs/layers        accuracy of each setting by layer, in docs/layers.png
+usage: python docs/control.py outputs/yelp outputs/imdb
 
-The runs are those of docs/plans/control_imdb.yaml, of control_yelp.yaml and of the study's grid over layers; their
-`model.name` is the setting.
+The runs are those of docs/plans/control_yelp.yaml and control_imdb.yaml, and their `model.name` is the setting. Writes
+docs/control.png.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ SETTINGS = {
     "structured": ("structured attention", "tab:blue"),
 }
 """Label and colour by `model.name`, in the order of the chart."""
-Point = tuple[str, int, float, float, float]
+Point = tuple[str, float, float, float]
 
 
 def points(folder: str) -> tuple[str, list[Point]]:
-    """Returns the data set of runs; and name, layer and accuracy of each setting, with its interval, in percent."""
+    """Returns the data set of runs; and name and accuracy of each setting, with its interval, in percent."""
     [comparison] = sentattn.leaderboard(folder).comparisons
     return comparison.data, list(_points(comparison.settings))
 
@@ -41,15 +40,15 @@ def _points(settings: Sequence[Any]) -> Iterator[Point]:
         interval = setting.interval("accuracy")
         if model["name"] in SETTINGS and interval is not None:
             value = setting.metrics["accuracy"].value
-            yield model["name"], model["embedding"]["layer"], 100 * value, 100 * interval[0], 100 * interval[1]
+            yield model["name"], 100 * value, 100 * interval[0], 100 * interval[1]
 
 
-def draw_control(folders: Sequence[str]) -> None:
+def main(folders: Sequence[str]) -> None:
     """Draws a panel of each data set, with a line for each setting."""
     figure, axes = plt.subplots(1, len(folders), figsize=(7.6, 2.3), layout="constrained", sharey=True, squeeze=False)
     for axis, folder in zip(axes[0], folders, strict=True):
         data, found = points(folder)
-        for name, _, value, low, high in found:
+        for name, value, low, high in found:
             y, colour = list(SETTINGS).index(name), SETTINGS[name][1]
             axis.errorbar(value, y, xerr=[[value - low], [high - value]], fmt="o", color=colour, capsize=3)
             axis.annotate(f"{value:.1f}", (value, y), (0, 6), textcoords="offset points", ha="center", fontsize=8)
@@ -64,25 +63,5 @@ def draw_control(folders: Sequence[str]) -> None:
     figure.savefig(Path(__file__).with_name("control.png"), dpi=130)
 
 
-def draw_layers(folder: str) -> None:
-    """Draws a curve over the layers for each setting, with bands of 95%."""
-    figure, axis = plt.subplots(figsize=(7.6, 3.6), layout="constrained")
-    _, found = points(folder)
-    for name, (label, colour) in SETTINGS.items():
-        _, layers, values, lows, highs = zip(*sorted(p for p in found if p[0] == name), strict=True)
-        axis.plot(layers, values, marker="o", color=colour, label=label)
-        axis.fill_between(layers, lows, highs, color=colour, alpha=0.15, linewidth=0)
-        axis.annotate(label, (layers[-1], values[-1]), (8, 0), textcoords="offset points", va="center", color=colour)
-    axis.set_xlabel("layer of the encoder, 0 for its embeddings")
-    axis.set_ylabel("test accuracy in percent")
-    axis.margins(x=0.02)
-    axis.grid(axis="y", color="0.9")
-    axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(Path(__file__).with_name("layers.png"), dpi=130)
-
-
 if __name__ == "__main__":
-    if sys.argv[1].startswith("layers="):
-        draw_layers(sys.argv[1].removeprefix("layers="))
-    else:
-        draw_control(sys.argv[1:])
+    main(sys.argv[1:])
