@@ -24,9 +24,8 @@ from rich.filesize import decimal
 from torch import Tensor
 
 from sentattn.data.cache import Progress, cache_folder, locked, usable
-from sentattn.data.corpus import Split
+from sentattn.data.corpus import Rows, Split
 from sentattn.data.datamodule import TextData
-from sentattn.data.splits import Rows
 from sentattn.distributed import ranks
 from sentattn.errors import DataError, Fault, SettingError
 from sentattn.models.classifier import TextClassifier
