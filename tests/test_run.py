@@ -71,7 +71,7 @@ def test_a_text_without_a_word_is_not_explained(tiny_run: LoadedRun, text: str) 
     assert refused(lambda: tiny_run.explain(text)) == [("text", "missing")]
 
 
-NOTHING = [None, math.nan, 7, "", " \n", "<br>"]
+NOTHING = [None, math.nan, np.float32("nan"), "", " \n", "<br>"]
 """Values of a column of texts in which there is nothing to read."""
 
 

@@ -281,7 +281,7 @@ def test_random_states(state: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -
         ((pd.DataFrame({"text": TEXTS}), NUMBERS), ("X", "type")),
         (([["a", "film"]] * 60, NUMBERS), ("text", "type")),
         (([""] * 60, NUMBERS), ("data", "missing")),
-        ((list(range(60)), NUMBERS), ("data", "missing")),
+        ((list(range(60)), NUMBERS), ("text", "type")),
         ((TEXTS[:2], [0, 1]), ("data.train", "missing")),
     ],
     ids=str,

@@ -20,9 +20,7 @@ from sentattn.data.batching import Batch
 from sentattn.data.cache import Progress
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
-from sentattn.data.datasets.demo import Demo, DemoSource
-from sentattn.data.datasets.imdb import Imdb, ImdbSource
-from sentattn.data.datasets.yelp import Yelp, YelpSource
+from sentattn.data.datasets.imdb import Imdb
 from sentattn.data.readers.download import REGISTRY
 
 ROWS = {
@@ -69,11 +67,6 @@ def test_fields_of_a_split(data_of: Callable[..., ListData]) -> None:
 def test_classes_are_counted_in_the_training_rows(data_of: Callable[..., ListData]) -> None:
     assert data_of().class_counts == {"negative": 1, "positive": 2}
     assert data_of({**ROWS, "train": ROWS["train"][:1]}).class_counts == {"negative": 0, "positive": 1}
-
-
-@pytest.mark.parametrize(("module", "source"), [(Demo, DemoSource), (Imdb, ImdbSource), (Yelp, YelpSource)])
-def test_the_number_of_classes_is_known_before_reading(module: type[TextData], source: type[Source]) -> None:
-    assert module.classes == len(source.labels)
 
 
 def test_the_vocabulary_is_that_of_the_training_rows(data_of: Callable[..., ListData]) -> None:

@@ -161,7 +161,7 @@ def test_a_string_is_one_setting() -> None:
 @pytest.mark.parametrize(
     ("line", "slot"),
     [
-        ("model=transformer model.embedding.size=10 model.encoder.heads=3", "model.encoder.heads"),
+        ("model=transformer model.embedding.size=10 model.encoder.heads=3", "model.encoder"),
         ("model=relation model.attention.score=linear", "model.attention"),
     ],
 )
