@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from encoder_files import write_encoder, write_tokenizer
+from encoder_files import write_encoder
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -19,7 +19,7 @@ from sentattn.data.pieces import read_tokenizer
 from sentattn.errors import DataError, SettingError
 from sentattn.models.dropout import Dropout
 from sentattn.models.embedding import TrainingTexts
-from sentattn.models.pretrained import Pretrained, most_tokens
+from sentattn.models.pretrained import Pretrained
 
 TEXTS = ("The film was good.", "I did not like the ending of this film at all!", "bad")
 
@@ -341,46 +341,6 @@ def test_damaged_weights_of_a_tuned_encoder_are_refused_before_the_training_text
     with pytest.raises(DataError) as error:
         Pretrained(num_embeddings=8, name=str(copied), frozen=False)
     assert (error.value.faults[0].key, error.value.faults[0].kind) == (NAME, "unreadable")
-
-
-FAMILIES = {
-    "RobertaConfig": {},
-    "MPNetConfig": {},
-    "DistilBertConfig": {"dim": 16, "hidden_dim": 32},
-    "ElectraConfig": {"embedding_size": 8},
-    "AlbertConfig": {"embedding_size": 8},
-    "ModernBertConfig": {},
-    "DebertaV2Config": {},
-}
-ROOM = {"RobertaConfig": 63, "MPNetConfig": 62}
-"""Texts of families that number positions from the id of padding on have fewer than 64."""
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_states_of_other_families(family: str, tmp_path: Path) -> None:
-    import transformers
-
-    size = write_tokenizer(tmp_path).get_vocab_size()
-    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    special = {"pad_token_id": 0, "bos_token_id": 3, "eos_token_id": 4, "cls_token_id": 3, "sep_token_id": 4}
-    settings = {"vocab_size": size, "max_position_embeddings": 64, **shape, **special, **FAMILIES[family]}
-    torch.manual_seed(0)
-    model = transformers.AutoModel.from_config(getattr(transformers, family)(**settings)).eval()
-    model.save_pretrained(tmp_path)
-    embedding = make(tmp_path, norm=False)
-    room = ROOM.get(family, 64)
-    assert (most_tokens(tmp_path, room), most_tokens(tmp_path, room + 1)) == (None, room)
-    states_BLE = embedding(*batch(tmp_path))
-    for row, expected in enumerate(by_transformers(tmp_path)):
-        torch.testing.assert_close(states_BLE[row, : len(expected[-1])], expected[-1], rtol=1e-3, atol=2e-3)
-    layers = [len(group["params"]) for group in make(tmp_path, frozen=False).parameter_groups()]
-    assert len(layers) == (1 if family == "AlbertConfig" else 3)  # whose layers are one and the same
-    if family == "AlbertConfig":
-        assert refused(tmp_path, frozen=False, tuned_layers=1) == ("model.embedding.tuned_layers", "conflict")
-    lower = make(tmp_path, frozen=False, layer=1, norm=False)
-    lower(*batch(tmp_path)).square().sum().backward()
-    for name, parameter in lower.named_parameters():
-        assert (parameter.grad is not None) == parameter.requires_grad, name
 
 
 def test_ids_beyond_the_vectors_are_refused(copied: Path) -> None:
