@@ -1,4 +1,4 @@
-"""Draws reviews of Yelp that no training and no test of this project's study of pooling has read, as tables.
+"""Draws reviews of Yelp that no earlier plan of the study of pooling has trained on or tested, as tables.
 
 From `yelp_review_full_csv.tgz` with `data.train_size=20000`, whose training, validation and test rows were read before
 (`docs/plans/pooling_yelp.yaml`), the others are drawn at random, stratified by stars, and no text twice.
