@@ -1,11 +1,12 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
+INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 TESTS := $(RUN) -m pytest -m "not slow" -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: demo test check site dist coverage slow lowest docs bench
 
-demo: $(VENV)/.installed ## train on the embedded corpus, then predict a sentence with the model
+demo: $(VENV)/.package ## train on the embedded corpus, then predict a sentence with the model
 	$(RUN) -m sentattn.train logger=none
 	$(RUN) -m sentattn.predict run=latest text="Slow at first, but the food was wonderful."
 
@@ -41,8 +42,12 @@ slow: $(VENV)/.installed lowest ## the long tests
 lowest: $(VENV)/.installed ## the lowest versions that pyproject.toml allows, in a separate environment
 	.ci/lowest $(VENV)/bin/uv
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.package: pyproject.toml constraints.txt # the package alone
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sentattn needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
+	$(INSTALL) .
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.package # with what tests, checks and documentation need
+	$(INSTALL) ".[dev,docs]"
 	touch $@

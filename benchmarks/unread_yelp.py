@@ -1,8 +1,8 @@
 """Draws reviews of Yelp that no earlier plan of the study of pooling has trained on or tested, as tables.
 
 From `yelp_review_full_csv.tgz` with `data.train_size=20000`, whose training, validation and test rows were read before
-(`docs/plans/pooling_yelp.yaml`), the others are drawn at random, stratified by stars, and no text twice. Draw 2 has none
-of the reviews of draw 1, whose test rows `docs/plans/control_yelp.yaml` has read.
+(`docs/plans/pooling_yelp.yaml`), the others are drawn at random, stratified by stars, and no text twice. Draw 2 has
+none of the reviews of draw 1, whose test rows `docs/plans/control_yelp.yaml` has read.
 
 usage: python benchmarks/unread_yelp.py yelp_review_full_csv.tgz FOLDER [DRAW]
        python -m sentattn.train data=table data.name=yelp data.train=FOLDER/train.csv data.val=FOLDER/val.csv \

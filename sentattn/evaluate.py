@@ -6,7 +6,7 @@ usage: python -m sentattn.evaluate run=DIR [split=test] [name=NAME] [output=FILE
   split    test (default) or val
   name     what the evaluation is called; by default the data and the split, such as imdb-test, and of a table its file
            and the split, such as reviews-test
-  output   file for the metrics, as JSON
+  output   file for the metrics, and those of each class, as JSON
   data     other data with the same labels; data.* are its settings. Of a table, data.test=FILE is enough: columns
            that are not named are those of the run's own table, and so is data.header
   trust    trust=true loads a run with classes of your own: it can run any code that the run names
@@ -24,12 +24,9 @@ Examples:
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 
 from sentattn.config import command_line
-from sentattn.run import write_atomically, writing
 
 KEYS = {"run": "str", "split": 'Literal["val", "test"]', "name": "str", "output": "str", "trust": "bool"}
 
@@ -43,11 +40,7 @@ def main(arguments: list[str]) -> None:
     words, overrides = command_line.take(arguments, list(KEYS))
     options = command_line.raw_arguments(words, KEYS, required=["run"])
     run = load(options["run"], trust=options.get("trust", False))
-    metrics = run.evaluate(overrides, split=options.get("split", "test"), name=options.get("name"))
-    if "output" in options:
-        output = Path(options["output"])
-        with writing(output, "output"):
-            write_atomically(output, json.dumps(metrics, indent=2) + "\n")
+    run.evaluate(overrides, split=options.get("split", "test"), name=options.get("name"), output=options.get("output"))
 
 
 if __name__ == "__main__":

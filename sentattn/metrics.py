@@ -5,7 +5,7 @@ Training, `evaluate`, references, `compare` and W&B all have their values from h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -100,6 +100,35 @@ def f1(confusion_CC: Floats) -> tuple[Floats, Floats]:
     true, predicted = confusion_CC.sum(axis=-1), confusion_CC.sum(axis=-2)
     total = true + predicted
     return np.divide(2 * hits, total, out=np.zeros_like(total), where=total > 0), true
+
+
+def class_values(confusion_CC: Floats) -> tuple[Floats, Floats, Floats]:
+    """Returns precision, recall and F1 of each class from counts (true, predicted); 0 where a class does not occur."""
+    hits = np.diagonal(confusion_CC)
+    predicted, true = confusion_CC.sum(axis=0), confusion_CC.sum(axis=1)
+    precision, recall = (np.divide(hits, n, out=np.zeros_like(hits), where=n > 0) for n in (predicted, true))
+    return precision, recall, f1(confusion_CC)[0]
+
+
+def class_metrics(
+    probabilities_NC: NDArray[Any], labels_N: NDArray[Any], names: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Returns for each class its rows, precision, recall and F1, and how many of them were predicted as which class.
+
+    Args:
+        probabilities_NC: Probability of each class, of N rows.
+        labels_N: Numbers of the true classes.
+        names: The names of the classes.
+    """
+    counts_CC = confusion(probabilities_NC.astype(np.float64), labels_N.astype(np.int64))
+    return {
+        name: {
+            "rows": int(counts_C.sum()),
+            **dict(zip(("precision", "recall", "f1"), map(float, values), strict=True)),
+            "predicted": {other: int(count) for other, count in zip(names, counts_C, strict=True) if count},
+        }
+        for name, counts_C, *values in zip(names, counts_CC, *class_values(counts_CC), strict=True)
+    }
 
 
 def _f1_macro(confusion_CC: Floats) -> Floats:

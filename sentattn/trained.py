@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sentattn.config.compose import override
 from sentattn.data.readers import hub, tables
-from sentattn.errors import Fault, SettingError
+from sentattn.errors import Fault, RunError, SettingError
 from sentattn.prediction import model
 from sentattn.prediction.model import LoadedRun
-from sentattn.run import SPLITS
+from sentattn.run import SPLITS, write_atomically, writing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class TrainedRun(LoadedRun):
     """A run whose model reads texts, and is evaluated on data."""
 
     def evaluate(
-        self, overrides: str | Sequence[str] = (), *, split: str = "test", name: str | None = None
+        self,
+        overrides: str | Sequence[str] = (),
+        *,
+        split: str = "test",
+        name: str | None = None,
+        output: str | os.PathLike[str] | None = None,
     ) -> dict[str, float]:
         """Evaluates as `python -m sentattn.evaluate` does: prints the metrics and writes the predictions into the run.
 
@@ -30,12 +40,14 @@ class TrainedRun(LoadedRun):
                 default the run's own data. A string is one of them.
             split: `test` or `val`.
             name: Name of the evaluation; None for the data and the split, such as `other-test`.
+            output: File for the metrics, and those of each class as `classes`, as JSON.
 
         Returns:
             The metrics, such as `metrics["test/accuracy"]`.
 
         Raises:
-            UserError: With every fault of the settings, or if the data's labels are not the model's.
+            UserError: With every fault of the settings, if the data's labels are not the model's, or if the file cannot
+                be written.
         """
         overrides = [overrides] if isinstance(overrides, str) else overrides
         if split not in SPLITS:
@@ -51,19 +63,45 @@ class TrainedRun(LoadedRun):
         hub.check(data)
         name = _evaluation_name(name, data, split)
 
-        from sentattn.metrics import format_value
-        from sentattn.training.evaluate import evaluate_run
+        from sentattn.metrics import class_metrics, format_value
+        from sentattn.training.evaluate import class_lines, evaluate_run
 
         (metrics, probabilities), rows = evaluate_run(self, settings, split)
         print(f"{self.path} on {data['name']}")
         for metric, value in metrics.items():
             print(f"  {metric:<{max(map(len, metrics))}}  {format_value(value)}")
+        classes = class_metrics(probabilities, rows.labels, self.classifier.labels)
+        print("\n".join(class_lines(classes, split)))
         try:
             self.write_predictions({name: (rows, probabilities)})
             print(f"predictions: {self.predictions(name)}")
         except OSError as error:  # the run may be another user's
             print(f"warning: the predictions cannot be written into {self.path}: {error.strerror}.", file=sys.stderr)
+        if output:
+            with writing(Path(output), "output"):
+                write_atomically(Path(output), json.dumps({**metrics, "classes": classes}, indent=2) + "\n")
         return metrics
+
+    def confusion_matrix(self, split: str = "test") -> NDArray[np.int64]:
+        """Returns the counts of true and predicted classes, (true, predicted), in the order of `labels`.
+
+        Args:
+            split: `test`, `val`, or the name of an evaluation.
+
+        Raises:
+            RunError: If there are no such predictions.
+        """
+        import numpy as np
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.read_table(self.predictions(split), filters=[("split", "=", split)])
+        except OSError as error:
+            message = f"{self.path} has no predictions of {split}; python -m sentattn.evaluate writes some."
+            raise RunError(Fault("split", "not_found", message)) from error
+        counts = np.zeros((len(self.classifier.labels),) * 2, dtype=np.int64)
+        np.add.at(counts, (table["label"].to_numpy(), table["predicted"].to_numpy()), 1)
+        return counts
 
 
 def load(path: str | os.PathLike[str], *, trust: bool = False) -> TrainedRun:

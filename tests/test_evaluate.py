@@ -21,6 +21,7 @@ from sentattn.compare.comparison import read_comparisons
 from sentattn.data.datamodule import TextData
 from sentattn.prediction.model import LoadedRun
 from sentattn.run import yaml_text
+from sentattn.training.evaluate import class_lines
 
 
 @pytest.mark.parametrize("split", ["test", "val"])
@@ -28,6 +29,10 @@ def test_the_same_data_gives_the_same_metrics(tiny_run: LoadedRun, tmp_path: Pat
     output = tmp_path / "metrics.json"
     assert evaluate.main([str(tiny_run.path), f"split={split}", f"output={output}"]) == 0
     metrics = json.loads(output.read_text())
+    classes, labels = metrics.pop("classes"), tiny_run.classifier.labels
+    assert classes == tiny_run.result["classes"][split]
+    counts = [[classes[true]["predicted"].get(other, 0) for other in labels] for true in labels]
+    assert sentattn.load(tiny_run.path).confusion_matrix(split).tolist() == counts
     expected = {name: value for name, value in tiny_run.metrics.items() if name.startswith(f"{split}/")}
     assert metrics == pytest.approx(expected, abs=1e-5)
 
@@ -41,7 +46,7 @@ def test_from_python_as_from_the_command(
     printed = capsys.readouterr().out
     predictions = (run_copy / "predictions-other-test.parquet").read_bytes()
     assert evaluate.main([str(run_copy), *typed, f"output={output}"]) == 0
-    assert json.loads(output.read_text()) == metrics
+    assert json.loads(output.read_text()).items() > metrics.items()
     assert printed.splitlines()[-len(metrics) :] == capsys.readouterr().out.splitlines()[-len(metrics) :]
     assert (run_copy / "predictions-other-test.parquet").read_bytes() == predictions
     assert sentattn.load(run_copy).evaluate("data.batch_size=7", split="val", name="again").keys() >= {"val/accuracy"}
@@ -63,7 +68,20 @@ def test_faults_in_python(tiny_run: LoadedRun, arguments: dict[str, Any], expect
 
 def test_metrics_are_printed(tiny_run: LoadedRun, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate.main([f"run={tiny_run.path}"]) == 0
-    assert f"test/accuracy           {tiny_run.metrics['test/accuracy']:.4f}" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"test/accuracy           {tiny_run.metrics['test/accuracy']:.4f}" in printed
+    assert f"{tiny_run.result['classes']['test']['positive']['recall']:.4f}" in printed
+
+
+def test_a_split_without_predictions_has_no_confusion_matrix(tiny_run: LoadedRun) -> None:
+    assert refused(lambda: sentattn.load(tiny_run.path).confusion_matrix("reviews")) == [("split", "not_found")]
+
+
+def test_of_many_classes_those_with_the_lowest_f1_are_printed() -> None:
+    classes = {f"class {n}": {"rows": 2, "precision": 1, "recall": 1, "f1": n / 20, "predicted": {}} for n in range(20)}
+    lines = class_lines(classes, "test")
+    assert [f"class {n} " in "".join(lines) for n in range(20)] == [n < 10 for n in range(20)]
+    assert max(map(len, lines)) <= 80
 
 
 def reviews(folder: Path, **counts: int) -> Path:
@@ -121,7 +139,7 @@ def test_predictions_on_other_data_are_written_and_compared(
     assert [fault.kind for fault in faults] == ["missing"]  # this run was not evaluated on these rows
     [setting] = comparison.leaderboard
     expected = {name.removeprefix("test/"): value for name, value in json.loads(output.read_text()).items()}
-    del expected["loss"]
+    del expected["loss"], expected["classes"]
     assert {name: setting.metrics[name].value for name in expected} == pytest.approx(expected, abs=1e-9)
     capsys.readouterr()
     assert compare([str(tmp_path / "outputs"), "split=films", f"report={tmp_path / 'report.html'}"]) == 0

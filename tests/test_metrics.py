@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn import metrics as reference
 
-from sentattn.metrics import Floats, Ints, calibrated_error, calibration_bins, calibration_error, classifier_metrics
+from sentattn.metrics import (
+    Floats,
+    Ints,
+    calibrated_error,
+    calibration_bins,
+    calibration_error,
+    class_metrics,
+    class_values,
+    classifier_metrics,
+)
 
 RANDOM = np.random.default_rng(5)
 
@@ -36,6 +45,21 @@ def test_values_are_those_of_scikit_learn(classes: int) -> None:
     found = classifier_metrics(probabilities, labels, ordered=True)
     assert set(found) == {*expected, "calibration_error"}
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+
+
+def test_metrics_of_classes_are_those_of_scikit_learn() -> None:
+    probabilities, labels = predictions(90, 3)
+    predicted, names = probabilities.argmax(1), ["a", "b", "c"]
+    found = class_metrics(probabilities, labels, names)
+    scores = [[found[name][score] for name in names] for score in ("precision", "recall", "f1", "rows")]
+    np.testing.assert_allclose(scores, reference.precision_recall_fscore_support(labels, predicted))
+    counts = [[found[true]["predicted"].get(other, 0) for other in names] for true in names]
+    assert counts == reference.confusion_matrix(labels, predicted).tolist()
+
+
+def test_a_class_without_rows_has_values_of_0() -> None:
+    assert [values.tolist() for values in class_values(np.array([[2.0, 0], [0, 0]]))] == [[1, 0]] * 3
+    assert class_metrics(np.array([[0.9, 0.1]]), np.array([0]), ["a", "b"])["b"]["predicted"] == {}
 
 
 def test_only_ordered_classes_have_distances() -> None:

@@ -18,13 +18,13 @@ from torch import nn
 from sentattn import build
 from sentattn.config.compose import override
 from sentattn.config.types import Node, Tree
-from sentattn.console import Progress
+from sentattn.console import WIDTH, Progress, table_lines
 from sentattn.data.tokenizer import RULES
 from sentattn.distributed import ranks
 from sentattn.distributed.devices import MIXED, SINGLE, is_on_gpu
 from sentattn.errors import DataError, Fault, Pruned, RunError, UserError
 from sentattn.loggers import build_loggers
-from sentattn.metrics import MAJORITY, format_value, majority_share
+from sentattn.metrics import MAJORITY, class_metrics, format_value, majority_share
 from sentattn.prediction.model import ENCODER, TEXT_SETTINGS, TOKENIZER, Classifier, LoadedRun
 from sentattn.run import MODEL, Run, summarize, writing
 from sentattn.training.environment import (
@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 
 DIVERGED = 10.0
 """A validation log loss above this many times that of a uniform guess is reported as diverged."""
+CLASSES_SHOWN = 10
+"""Classes of a table of classes, those with the lowest F1; `result.json` has all."""
+PREDICTED_SHOWN = 3
+"""Predicted classes of a row of this table, the most frequent ones."""
 
 
 class Evaluation(NamedTuple):
@@ -261,6 +265,10 @@ def evaluate_best(
             classifier.save(run.path / MODEL)
         result = result_of(recorder, evaluations)
         result["rows"] = {split: len(data.split(split)) for split in ("train", *splits)}
+        result["classes"] = {
+            split: class_metrics(values, data.split(split).labels, data.labels)
+            for split, values in probabilities.items()
+        }
         result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
         result["latency_ms"] = latency_ms(module.model, data, evaluator.device)
         if loggers:
@@ -290,3 +298,20 @@ def print_metrics(result: Node) -> None:
     for name in (name.removeprefix("val/") for name in metrics if name.startswith("val/")):
         print(f"  {name:<20}" + "".join(f"{format_value(metrics[f'{split}/{name}']):>10}" for split in splits))
     print(f"  {MAJORITY:<20}" + "".join(f"{format_value(result['majority'][split]):>10}" for split in splits))
+    print("\n".join(class_lines(result["classes"][splits[-1]], splits[-1])))
+
+
+def class_lines(classes: Mapping[str, Node], split: str) -> list[str]:
+    """Returns the metrics of each class of a split as a table."""
+    worst = sorted(classes, key=lambda name: classes[name]["f1"])[:CLASSES_SHOWN]
+    rows = [[f"{split}, true class", "rows", "precision", "recall", "f1", "predicted"]]
+    for name in (name for name in classes if name in worst):
+        values = classes[name]
+        counts = sorted(values["predicted"].items(), key=lambda item: -item[1])[:PREDICTED_SHOWN]
+        predicted = ", ".join(f"{other} {count:,}" for other, count in counts)
+        scores = (format_value(values[score]) for score in ("precision", "recall", "f1"))
+        rows.append([name, f"{values['rows']:,}", *scores, predicted])
+    more = (
+        [f"  ({len(worst)} of {len(classes)} classes, those with the lowest F1)"] if len(worst) < len(classes) else []
+    )
+    return [f"  {line}" for line in table_lines(rows, align="<>>>><", width=WIDTH - 2)] + more

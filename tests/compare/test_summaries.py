@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from run_folders import make_setting
 from scipy import stats
-from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+from sklearn.metrics import confusion_matrix
 
 from sentattn.compare.report.summaries import (
     CONTRAST,
@@ -21,7 +21,6 @@ from sentattn.compare.report.summaries import (
     accuracy_on,
     by_length,
     by_value,
-    class_values,
     confusion,
     curves,
     disagreements,
@@ -61,18 +60,12 @@ def test_reliability_has_bins_of_equal_mass() -> None:
     np.testing.assert_allclose(found[1], np.full(15, (0.5 + 1) / 2))
 
 
-def test_confusion_and_values_by_class_are_scikit_learns() -> None:
+def test_confusion_is_scikit_learns() -> None:
     random = np.random.default_rng(0)
     probabilities, labels = random.dirichlet(np.ones(3), (2, 90)), random.integers(3, size=90)
     counts = confusion(make_setting(probabilities, labels))
     predicted = probabilities.argmax(axis=2)
     np.testing.assert_allclose(counts, np.mean([confusion_matrix(labels, one) for one in predicted], axis=0))
-    expected = precision_recall_fscore_support(np.tile(labels, 2), predicted.ravel())[:3]
-    np.testing.assert_allclose(class_values(counts), expected)
-
-
-def test_a_class_without_rows_has_values_of_0() -> None:
-    assert [one.tolist() for one in class_values(np.array([[2.0, 0], [0, 0]]))] == [[1, 0]] * 3
 
 
 def test_a_learning_curve_that_cannot_be_read_is_none(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from sentattn.run import Run
 from sentattn.training.evaluate import evaluate_run
 
 RESULT_KEYS = {
+    "classes",
     "majority",
     "rows",
     "settings",

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from sentattn.compare.report.summaries import (
     Curve,
     accuracy_on,
-    class_values,
     confusion,
     learning_curve,
     pareto,
@@ -24,7 +23,7 @@ from sentattn.compare.report.summaries import (
 )
 from sentattn.compare.runs import Setting
 from sentattn.console import Table, format_count
-from sentattn.metrics import Floats, Ints
+from sentattn.metrics import Floats, Ints, class_values
 from sentattn.rendering.html import BLUE, GREY, ORANGE, layout, safe
 
 if TYPE_CHECKING:

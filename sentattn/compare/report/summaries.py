@@ -22,7 +22,7 @@ from sentattn.config.groups import get_path
 from sentattn.config.schema import SEEDS
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
-from sentattn.metrics import BINS, Floats, Ints, calibration_bins, f1
+from sentattn.metrics import BINS, Floats, Ints, calibration_bins
 from sentattn.prediction.model import LABELS, LoadedRun
 from sentattn.prediction.prediction import Prediction
 from sentattn.run import METRICS, MODEL
@@ -84,14 +84,6 @@ def confusion(setting: Setting) -> Floats:
     counts_SCC = [metrics.confusion(p_NC, setting.rows.labels_N) for p_NC in setting.probabilities]
     mean_CC: Floats = np.mean(counts_SCC, axis=0)
     return mean_CC
-
-
-def class_values(confusion_CC: Floats) -> tuple[Floats, Floats, Floats]:
-    """Returns precision, recall and F1 of each class from counts (true, predicted); 0 where a class does not occur."""
-    hits = np.diagonal(confusion_CC)
-    predicted, true = confusion_CC.sum(axis=0), confusion_CC.sum(axis=1)
-    precision, recall = (np.divide(hits, n, out=np.zeros_like(hits), where=n > 0) for n in (predicted, true))
-    return precision, recall, f1(confusion_CC)[0]
 
 
 def learning_curve(folder: Path) -> list[dict[str, float]]:
