@@ -104,12 +104,16 @@ def imported(target: str) -> Signature:
     return Signature(parameters, constants, open=bool(functions) and _passes_on(functions[-1]))
 
 
-def source_hash(target: str) -> str:
-    """Returns the hash of the file that a class or function is defined in, as it is on the disk."""
+def source(target: str) -> bytes:
+    """Returns the file that a class or function is defined in, as it is on the disk; empty where there is none."""
     with suppress(OSError, TypeError):  # a class that was typed into an interpreter has no file
-        file = inspect.getsourcefile(load(target))
-        return hashlib.sha256(Path(str(file)).read_bytes()).hexdigest()[:12]
-    return ""
+        return Path(str(inspect.getsourcefile(load(target)))).read_bytes()
+    return b""
+
+
+def source_hash(target: str) -> str:
+    """Returns the hash of the file that a class or function is defined in, empty where there is none."""
+    return hashlib.sha256(text).hexdigest()[:12] if (text := source(target)) else ""
 
 
 def load(target: str) -> Any:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 import torch
 from lightning_fabric.utilities.warnings import PossibleUserWarning
 
+from sentattn.config.parameters import source
+from sentattn.config.targets import is_own, targets_in
 from sentattn.config.types import Node
 from sentattn.data.batching import Batch
 from sentattn.errors import Fault, TrainingError
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 PACKAGES = ("sentattn", "torch", "pytorch-lightning", "hydra-core", "tokenizers", "numpy", "wandb")
 """This package and the libraries that results depend on."""
+SOURCES = "sources"
+"""The folder of a run with the files of classes of one's own."""
 DEPRECATIONS = (
     r".*isinstance\(treespec, LeafSpec\).*",  # of torch, in Lightning
     r".*`broadcast_buffers` is deprecated.*",  # of torch from 2.13 on, which has it under a new name
@@ -82,17 +86,31 @@ def versions() -> dict[str, str]:
     return installed
 
 
-def git_revision() -> str | None:
-    """Returns the commit of the code, with `+` where it was changed since; None outside its repository."""
+def git_revision(folder: Path | None = None) -> str | None:
+    """Returns the commit of the repository of a folder, with `+` where it was changed; None where there is none.
+
+    Args:
+        folder: The folder; None for that of sentattn's code, which must be part of the repository.
+    """
 
     def git(command: str) -> str:
-        words = ["git", "-C", str(Path(__file__).parent), *command.split()]
+        words = ["git", "-C", str(folder or Path(__file__).parent), *command.split()]
         return subprocess.run(words, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
 
     with suppress(OSError, subprocess.SubprocessError):
-        git("ls-files --error-unmatch environment.py")
+        if folder is None:
+            git("ls-files --error-unmatch environment.py")
         return git("describe --always --exclude=* --abbrev=40 --dirty=+")
     return None
+
+
+def copy_sources(settings: Node, run: Path) -> None:
+    """Copies the files of classes of one's own into the folder `sources` of a run, by the names of their modules."""
+    for target in {target for _, target in targets_in(settings) if is_own(target)}:
+        if text := source(target):
+            copy = Path(run, SOURCES, *target.split(".")[:-1]).with_suffix(".py")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(text)
 
 
 def latency_ms(model: TextClassifier, data: TextData, device: torch.device) -> dict[str, float]:

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -174,6 +175,7 @@ def initial_result(
         },
         "seconds": {"train": None, "total": None},
         "git": git_revision(),
+        "project_git": git_revision(Path()),
         "versions": versions(),
     }
 

@@ -19,6 +19,7 @@ from sentattn.config.schema import Settings
 from sentattn.console import Progress
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, Interruption, TrainingError
+from sentattn.training.environment import copy_sources
 from sentattn.training.evaluate import evaluate_best, initial_result, print_metrics, recorded
 from sentattn.training.launch import launch, run_rank
 from sentattn.training.prepare import build_data, build_module, choose_precision, identify, set_up
@@ -84,6 +85,7 @@ def fit(
         progress.close()
         if ranks.is_rank_zero() and not resume:
             runs.create(settings, run.path)
+            copy_sources(settings, run.path)
             stack.enter_context(runs.lock(run.path))
         result = initial_result(settings, module, identity, study)
         print(f"{result['model']}: {result['parameters']['total']:,} parameters. Run: {run.path}")

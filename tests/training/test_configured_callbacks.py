@@ -7,6 +7,7 @@ import json
 import shlex
 from pathlib import Path
 
+import own_callbacks
 import pytest
 from refusals import assert_refused, fault_of, refused
 from runs_alike import assert_alike
@@ -76,6 +77,8 @@ def points(path: Path) -> list[tuple[str, str]]:
 def test_values_of_callbacks_are_recorded_and_rates_of_the_monitor_are_points(whole: LoadedRun) -> None:
     rows = [json.loads(line) for line in (whole.path / "metrics.jsonl").read_text().splitlines()]
     assert [row["own/count"] for row in rows] == [6, 7, 8]
+    source = Path(own_callbacks.__file__).read_bytes()
+    assert (whole.path / "sources" / "own_callbacks.py").read_bytes() == source
     assert not any(name.startswith("lr-") for row in rows for name in row)
     steps, rates = zip(*points(whole.path), strict=True)
     assert [int(step) for step in steps] == list(range(4, 30, 5))

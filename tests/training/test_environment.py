@@ -214,6 +214,13 @@ def test_revision_is_marked_where_the_code_was_changed(tmp_path: Path, monkeypat
     assert environment.git_revision() == clean + "+"
 
 
+def test_revision_of_the_project_one_stands_in(tmp_path: Path) -> None:
+    assert environment.git_revision(tmp_path) is None
+    make_repository(tmp_path, track=True)
+    (folder := tmp_path / "experiments").mkdir()
+    assert len(environment.git_revision(folder) or "") == 40
+
+
 def test_no_revision_of_another_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = make_repository(tmp_path, track=False)
     monkeypatch.setattr(environment, "__file__", str(file))

@@ -38,6 +38,7 @@ RESULT_KEYS = {
     "peak_memory_bytes",
     "latency_ms",
     "git",
+    "project_git",
     "versions",
     "data_fingerprint",
     "encoder",
