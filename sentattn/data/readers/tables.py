@@ -255,12 +255,14 @@ def read_json(
     Raises:
         DataError: If a line or an element holds no object or lacks a key; the message names it.
     """
-    lines = text_lines(stream, name, options, longest=-1)
-    first, place = next(lines, ""), "line"
-    rows: Iterable[tuple[int, object]] = enumerate(itertools.chain([first], lines), start=1)
+    lines = enumerate(text_lines(stream, name, options, longest=-1), start=1)
+    number, first = next((each for each in lines if each[1].strip()), (1, ""))
+    place = "line"
+    rows: Iterator[tuple[int, object]] = itertools.chain([(number, first)], lines)
     if first.lstrip().startswith("["):
         try:
-            place, rows = "row", enumerate(json.loads("".join([first, *lines])), start=1)
+            array = json.loads("".join([first, *(line for _, line in lines)]))
+            place, rows = "row", enumerate(array, start=1)
         except (ValueError, RecursionError) as error:
             raise damaged(f"{name} holds a damaged array ({error}); {JSON_FORMS}.") from error
     for number, values in rows:

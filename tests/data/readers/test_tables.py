@@ -234,6 +234,14 @@ def test_json_objects_round_trip(rows: list[dict[str, Any]], escaped: bool, end:
     assert [record.values for record in read_lines(content, keep_others=True)] == rows
 
 
+@pytest.mark.parametrize("before", ["", "\n", " \n\t", "\ufeff\r\n\r\n  "])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_white_space_may_stand_before_an_array(before: str, indent: int | None) -> None:
+    rows = [{"review": "good", "stars": 5}, {"review": "bad", "stars": 1}]
+    found = read_lines(before + json.dumps(rows, indent=indent))
+    assert [(record.where, record.values) for record in found] == [("row 1", rows[0]), ("row 2", rows[1])]
+
+
 @pytest.mark.parametrize(
     "line",
     [
