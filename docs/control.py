@@ -25,22 +25,23 @@ SETTINGS = {
     "structured": ("structured attention", "tab:blue"),
 }
 """Label and colour by `model.name`, in the order of the chart."""
-Point = tuple[str, float, float, float]
+Point = tuple[float, float, float]
+"""An accuracy and the ends of its interval, in percent."""
 
 
-def points(folder: str) -> tuple[str, list[Point]]:
-    """Returns the data set of runs; and name and accuracy of each setting, with its interval, in percent."""
+def points(folder: str) -> tuple[str, dict[str, Point]]:
+    """Returns the data set of runs, and the accuracy of each setting by its name."""
     [comparison] = sentattn.leaderboard(folder).comparisons
-    return comparison.data, list(_points(comparison.settings))
+    return comparison.data, dict(_points(comparison.settings))
 
 
-def _points(settings: Sequence[Any]) -> Iterator[Point]:
+def _points(settings: Sequence[Any]) -> Iterator[tuple[str, Point]]:
     for setting in settings:
         model = setting.settings["model"]
         interval = setting.interval("accuracy")
         if model["name"] in SETTINGS and interval is not None:
             value = setting.metrics["accuracy"].value
-            yield model["name"], 100 * value, 100 * interval[0], 100 * interval[1]
+            yield model["name"], (100 * value, 100 * interval[0], 100 * interval[1])
 
 
 def main(folders: Sequence[str]) -> None:
@@ -48,7 +49,7 @@ def main(folders: Sequence[str]) -> None:
     figure, axes = plt.subplots(1, len(folders), figsize=(7.6, 2.3), layout="constrained", sharey=True, squeeze=False)
     for axis, folder in zip(axes[0], folders, strict=True):
         data, found = points(folder)
-        for name, value, low, high in found:
+        for name, (value, low, high) in found.items():
             y, colour = list(SETTINGS).index(name), SETTINGS[name][1]
             axis.errorbar(value, y, xerr=[[value - low], [high - value]], fmt="o", color=colour, capsize=3)
             axis.annotate(f"{value:.1f}", (value, y), (0, 6), textcoords="offset points", ha="center", fontsize=8)
