@@ -2,7 +2,7 @@
 
 usage: python docs/control.py outputs/yelp outputs/imdb
 
-The runs are those of docs/plans/control_yelp.yaml and control_imdb.yaml, and their `model.name` is the setting. Writes
+The runs are those of docs/plans/control_yelp2.yaml and control_imdb.yaml, and their `model.name` is the setting. Writes
 docs/control.png.
 """
 
@@ -20,8 +20,9 @@ import sentattn
 SETTINGS = {
     "mean": ("mean", "0.45"),
     "structured_frozen": ("random weights", "tab:purple"),
-    "tokenwise": ("token-wise map, mean", "tab:orange"),
     "linear": ("linear attention", "tab:green"),
+    "tokenwise": ("token-wise map, mean", "tab:orange"),
+    "tokenwise_wide": ("wide token-wise map", "tab:brown"),
     "structured": ("structured attention", "tab:blue"),
 }
 """Label and colour by `model.name`, in the order of the chart."""
