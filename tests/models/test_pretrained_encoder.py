@@ -19,7 +19,7 @@ from sentattn.data.pieces import read_tokenizer
 from sentattn.errors import DataError, SettingError
 from sentattn.models.dropout import Dropout
 from sentattn.models.embedding import TrainingTexts
-from sentattn.models.pretrained import Pretrained
+from sentattn.models.pretrained import Pretrained, most_tokens
 
 TEXTS = ("The film was good.", "I did not like the ending of this film at all!", "bad")
 
@@ -308,6 +308,15 @@ def test_a_configuration_that_asks_for_code_is_refused(copied: Path) -> None:
     (copied / "own.py").write_text("raise SystemExit('this code was run')")
     change_config(copied, model_type="own", auto_map={"AutoConfig": "own.Config", "AutoModel": "own.Model"})
     assert refused(copied) == (NAME, "unsupported")
+
+
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"])
+def test_a_kernel_of_the_hub_that_a_configuration_names_is_not_loaded(folder: Path, copied: Path, key: str) -> None:
+    change_config(copied, **{key: "somebody/kernel"})
+    for frozen in (True, False):
+        states_BLE = make(copied, frozen=frozen)(*batch(copied))
+        torch.testing.assert_close(states_BLE, make(folder, frozen=frozen)(*batch(folder)))
+    assert most_tokens(copied, None) == 64
 
 
 @pytest.mark.parametrize(
