@@ -223,7 +223,7 @@ def train_grid(arguments: Sequence[str]) -> Grid:
 
 
 def prepare_data(settings: Node) -> str:
-    """Prepares the data of settings, which jobs then find in the cache; returns its fingerprint.
+    """Prepares the data of settings, which jobs then find in the cache; returns the fingerprint of rows and vectors.
 
     Raises:
         DataError: If the data is unusable.
@@ -233,7 +233,7 @@ def prepare_data(settings: Node) -> str:
     with Progress() as progress:
         data = build.build_data(settings)
         data.prepare(progress)
-    return data.fingerprint
+    return data.fingerprint + (f", vectors {data.word_vectors.fingerprint}" if data.word_vectors else "")
 
 
 def train_cell(settings: Node, folder: Path, threads: int, devices: int) -> None:
