@@ -39,7 +39,7 @@ Layer = int | Literal["mix"]
 ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
 """Names that the configurations of transformers give to the dropout of an encoder's attention weights."""
 OWN_CODE: dict[str, Any] = {"attn_implementation": None, "trust_remote_code": False}
-"""Lets transformers compute attention as it does by itself: a configuration can name a kernel of the Hub, which is code."""
+"""Lets transformers compute attention as it does by itself: a configuration can name a kernel of the Hub, a program."""
 LFS_POINTER = b"version https://git-lfs"
 SHORT, LONG = 6, 16
 """Tokens of a text without and with padding, whose states are compared."""
@@ -195,11 +195,21 @@ class Pretrained(Embedding):
         """Returns the states of layers of the frozen encoder, by default of its own, in one pass.
 
         Each is (B, L, E) in float16; with `mix` the layers are side by side.
+
+        Raises:
+            DataError: If float16 cannot hold them.
         """
         with torch.autocast(tokens_BL.device.type, enabled=False):
             encoder = self._frozen_encoder(tokens_BL.device)
             states = self._encoded(encoder, tokens_BL, mask_BL, layers or [self.layer])
-            return [states_BLE.to(torch.float16) for states_BLE in states]
+            halves = [states_BLE.to(torch.float16) for states_BLE in states]
+        if not all(half_BLE.isfinite().all() for half_BLE in halves):
+            reason = (
+                "some of its states are beyond 65,504, the largest number of float16, in which frozen states are kept"
+            )
+            advice = "choose another model.embedding.layer, or type model.embedding.frozen=false"
+            raise _refused(self.folder, "range", f"{reason}; {advice}")
+        return halves
 
     def inputs(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns the encoder's own vectors of the tokens, before its first layer and without positions."""

@@ -123,6 +123,17 @@ def test_the_layers_of_one_pass_are_those_of_a_pass_each(folder: Path) -> None:
         torch.testing.assert_close(states_BLE, alone_BLE, rtol=0, atol=0)
 
 
+def test_states_that_float16_cannot_hold_are_refused_of_a_frozen_encoder(copied: Path) -> None:
+    weights = load_file(copied / "model.safetensors")
+    weights["encoder.layer.2.output.LayerNorm.weight"] *= 1e6
+    save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(DataError) as error:
+        make(copied)(*batch(copied))
+    assert (error.value.faults[0].key, error.value.faults[0].kind) == ("model.embedding.name", "range")
+    for settings in ({"layer": 1}, {"frozen": False}):
+        assert make(copied, **settings)(*batch(copied)).isfinite().all()
+
+
 def test_a_frozen_encoder_is_not_compiled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embedding, texts = make(folder), batch(folder)
     monkeypatch.setattr(torch.nn.Module, "__init__", torch.nn.Module.__init__)  # which torch.compile replaces for good
