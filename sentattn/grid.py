@@ -25,12 +25,14 @@ from sentattn import run
 from sentattn.config import command_line, types
 from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
-from sentattn.config.groups import Choices
+from sentattn.config.compose import ENCODER
+from sentattn.config.groups import Choices, get_path
 from sentattn.config.request import Request, read_request
 from sentattn.config.schema import COMMAND_KEYS, HASHED_BY_CONTENT, INIT_FROM, WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.search_space import Value, is_range, override, read_dimension
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress, plural
+from sentattn.data.hub import find_folder
 from sentattn.data.readers import hub, tables
 from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError, UserError
@@ -206,6 +208,8 @@ def train_grid(arguments: Sequence[str]) -> Grid:
     print(f"{plural(len(cells), 'run')}: {plural(count, 'setting')}, {seeds}. ", end="")
     print(f"{grid.finished()} finished, {grid.interrupted} to be resumed.", flush=True)
     if waiting := grid.waiting():
+        for folder in {new_directory(cell.settings).parent for cell in waiting}:
+            require_writable(str(folder))
         jobs = pool.LocalPool()
         for data in {types.as_typed(cell.settings["data"]): cell.settings for cell in waiting}.values():
             prepare_data(data)
@@ -223,17 +227,19 @@ def train_grid(arguments: Sequence[str]) -> Grid:
 
 
 def prepare_data(settings: Node) -> str:
-    """Prepares the data of settings, which jobs then find in the cache; returns its fingerprint.
+    """Prepares the data of settings, which jobs then find in the cache; returns the fingerprint of rows and vectors.
 
     Raises:
         DataError: If the data is unusable.
     """
     from sentattn import build
 
+    if get_path(settings, ENCODER) is not None:  # whose tokenizer was not typed
+        find_folder(settings["data"]["tokenizer"], key=ENCODER)
     with Progress() as progress:
         data = build.build_data(settings)
         data.prepare(progress)
-    return data.fingerprint
+    return data.fingerprint + (f", vectors {data.word_vectors.fingerprint}" if data.word_vectors else "")
 
 
 def train_cell(settings: Node, folder: Path, threads: int, devices: int) -> None:

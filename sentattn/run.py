@@ -164,8 +164,8 @@ class Run:
 
 def load(path: str | os.PathLike[str]) -> Run:
     """Finds a run directory, which `sentattn.load` describes; a `RunError` if there is none or no Hub."""
-    name = os.fspath(path)
-    path = _download(name) if name.startswith(HUB) else _latest() if name == LATEST else Path(path)
+    name = os.path.expanduser(path)
+    path = _download(name) if name.startswith(HUB) else _latest() if name == LATEST else Path(name)
     if not (path / CONFIG).is_file():
         is_folder = path.is_dir() or name.startswith(HUB)
         reason = f"it has no {CONFIG}" if is_folder else "it is a file" if path.exists() else "it does not exist"

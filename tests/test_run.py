@@ -347,6 +347,11 @@ def test_a_result_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
     assert os.strerror(errno.ENOENT) in fault.message
 
 
+def test_a_run_in_the_folder_of_the_user(run_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(run_copy.parent))
+    assert sentattn.load(f"~/{run_copy.name}").path == run_copy
+
+
 def test_folders_that_are_no_runs_have_different_messages(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     reasons = []

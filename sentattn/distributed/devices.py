@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from sentattn.config.types import Node, as_typed
@@ -20,6 +22,8 @@ TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR
 STEP_TASKS = "SLURM_STEP_NUM_TASKS"
 FIRST_PORT, PORTS = 15000, 10000
 LOOPBACK = "127.0.0.1"
+CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
+"""Microseconds of all cores that a container may use, as with `docker run --cpus=2`, in a period of so many."""
 
 
 class RankInfo(NamedTuple):
@@ -154,8 +158,12 @@ def of_rank(trainer: Node) -> object:
 
 
 def cores() -> int:
-    """Returns the number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Returns the number of CPU cores that this process may use; that of a container may be limited."""
+    number = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # no Linux, or no limit
+        quota, period = CPU_LIMIT.read_text(encoding="utf-8").split()
+        number = min(number, max(1, int(quota) // int(period)))
+    return number
 
 
 def resolve_precision(trainer: Node) -> Node:

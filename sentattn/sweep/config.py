@@ -231,9 +231,11 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     Raises:
         SettingError: With all faults, those of the file first.
     """
-    faults: list[Fault] = []
     words, folders = split_folders(arguments)
-    entries = _entries(words)
+    bare = [word for word in words if "=" not in word and not word.startswith("-")]
+    rule = "settings and ranges are written key=value, and the only command is status"
+    faults = [Fault(word, "missing", f"{word} has no value: {rule}.{suggestion(word, ['status'])}") for word in bare]
+    entries = _entries([word for word in words if word not in bare])
     draft = Draft(Choices.of(*folders), [f"{CONFIG_DIR}={folder.resolve()}" for folder in folders])
     names = [text for key, text, _ in entries if key == SWEEP]
     is_default = not names and not any(is_range(key, text) for key, text, _ in entries)

@@ -23,14 +23,14 @@ from sentattn.errors import Fault, SettingError, UserError
 from sentattn.run import FORMAT, FORMAT_KEY
 from sentattn.sweep import journal
 from sentattn.sweep.journal import ID
-from sentattn.sweep.records import DIRECTIONS, ERROR, SPACE, record, trial_id
+from sentattn.sweep.records import DIRECTIONS, ERROR, SPACE, WARM_START, record, trial_id
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
 
 OVERRIDES, SETTINGS, OBJECTIVES, SEED, REPEATS = "overrides", "settings", "objectives", "seed", "repeats"
-WARM_START, DATA = "warm_start", "data_fingerprint"
-"""Attributes of a study; the first is also one of a trial that another study has run."""
+DATA = "data_fingerprint"
+"""Attributes of a study."""
 LISTED = 5
 """Settings that a message lists."""
 
@@ -47,14 +47,14 @@ def open_study(plan: Plan, storage: JournalStorage, folder: Path) -> optuna.Stud
 
 
 def require_data(study: optuna.Study, fingerprint: str) -> None:
-    """Records the rows that trials are trained on; refuses others than those of earlier trials with a SettingError."""
+    """Records the data that trials are trained on; refuses another than that of earlier trials with a SettingError."""
     before = study.user_attrs.get(DATA)
     if before is None:
         study.set_user_attr(DATA, fingerprint)
     elif before != fingerprint:
         message = (
-            f"study={study.study_name} was started on other rows (data_fingerprint {before}, now {fingerprint}), and "
-            "trials on different data cannot be compared: restore the data, or type study=NEW."
+            f"study={study.study_name} was started on other rows or vectors (data_fingerprint {before}, now "
+            f"{fingerprint}), and trials on different data cannot be compared: restore the data, or type study=NEW."
         )
         raise SettingError(Fault("study", "conflict", message))
 
@@ -77,6 +77,8 @@ def _create(plan: Plan, storage: JournalStorage, folder: Path) -> optuna.Study:
     directions = [DIRECTIONS[objective.mode] for objective in plan.objectives]
     study = optuna.create_study(study_name=plan.study, storage=storage, directions=directions)
     own = {OVERRIDES: list(plan.overrides), WARM_START: plan.warm_start, FORMAT_KEY: FORMAT}
+    if warm and (data := journal.load(folder.parent / str(plan.warm_start)).user_attrs.get(DATA)):
+        own[DATA] = data  # of which these trials are; it is compared before the first other one
     for key, value in (_identity(plan) | own).items():
         study.set_user_attr(key, value)
     study.add_trials(warm)

@@ -12,6 +12,7 @@ import optuna
 from sentattn.config.arguments import as_arguments
 from sentattn.config.request import read_request
 from sentattn.config.search_space import first_point
+from sentattn.console import plural
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.grid import Cell, Grid, prepare_data
 from sentattn.jobs import scheduler
@@ -170,7 +171,7 @@ def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool) -
                 settings = read_request([*plan.arguments(best[0].values), "test=true", *seeds]).runs()
                 cells = [Cell(f"{plan.study}, seed={each.seed}", {"seed": each.seed}, [], each) for each in settings]
                 grids[number] = Grid(cells, plan.study)
-                print(f"{plan.study}: trial {best[0].number} is tested with {plan.confirm} other seeds.")
+                print(f"{plan.study}: trial {best[0].number} is tested with {plural(plan.confirm, 'other seed')}.")
     if any(grid.waiting() for grid in grids.values()):
         sources = list(grids.values())
         with JobProgress(sources, len(slots)) as progress:

@@ -60,7 +60,7 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     with Signals(), Progress() as progress, environment.explained_torch_errors():
         set_up(settings, progress)
         data = build_data(settings, progress)
-        module = build_module(settings, data)
+        module = build_module(replace(settings, compile=False), data)
         loader, lengths = data.train_dataloader(), data.split("train").lengths
         batches = [rows[::world] for rows in loader.sampler]  # those of one rank
         tokens = np.array([len(rows) * lengths[rows].max() for rows in batches])
@@ -75,6 +75,8 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
         module.example_input_array = (largest.tokens_BL, largest.mask_BL, largest.states_BLE)
         print(ModelSummary(module, max_depth=2))
         module.example_input_array = None
+        if settings.compile:  # what the summary measures is never compiled afterwards
+            module.model.compile(dynamic=True)
         if match_parameters is not None:
             print(_matching_width(settings.model, module.model, model_sizes(data), match_parameters))
         ends: list[float] = []

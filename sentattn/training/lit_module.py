@@ -102,6 +102,7 @@ class LitClassifier(LightningModule):
         self.classes, self.ordered = classes, ordered
         self.means = EpochMeans()
         self._counts_CC: Tensor | None = None
+        self._accumulated = 1
         self.lr = math.nan
         self.probabilities: NDArray[np.float32] = np.empty((0, classes), np.float32)
 
@@ -129,6 +130,7 @@ class LitClassifier(LightningModule):
         return classified
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        self._accumulated = 1 + batch_idx % self.trainer.accumulate_grad_batches
         (loss, parts), weights = self.compute_global_loss(batch)
         for term, value in parts.items():
             self.means.add({f"train/{term}": value}, weight=weights[term])
@@ -179,7 +181,12 @@ class LitClassifier(LightningModule):
         """Clips gradients, and records their norm before it: `train/gradient_norm`, the mean over the steps."""
         self.lr = float(optimizer.param_groups[0]["lr"])
         parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-        norm = get_total_norm([p.grad for p in parameters])
+        gradients = [p.grad for p in parameters]
+        # Lightning divides each loss by the number of batches of a step, of which the last of an epoch may have fewer.
+        if (batches := self.trainer.accumulate_grad_batches) != self._accumulated:
+            for gradient in gradients:
+                gradient.mul_(batches / self._accumulated)
+        norm = get_total_norm(gradients)
         if gradient_clip_val and gradient_clip_algorithm == "value":
             clip_grad_value_(parameters, gradient_clip_val)
         elif gradient_clip_val:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +37,20 @@ SRUN = {
 
 def trainer(devices: Any, accelerator: str = "auto", **more: Any) -> dict[str, Any]:
     return {"devices": devices, "accelerator": accelerator, **more}
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [("max 100000", 6), ("200000 100000", 2), ("50000 100000", 1), ("800000 100000", 6), (None, 6)],
+)
+def test_the_cores_of_a_container_may_be_limited(
+    limit: str | None, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {*range(6)}, raising=False)
+    monkeypatch.setattr(devices, "CPU_LIMIT", tmp_path / "cpu.max")
+    if limit:
+        (tmp_path / "cpu.max").write_text(limit)
+    assert devices.cores() == expected
 
 
 @pytest.mark.parametrize(

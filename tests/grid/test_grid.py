@@ -12,7 +12,8 @@ import pytest
 
 from sentattn import build, run
 from sentattn.config.compose import compose
-from sentattn.grid import Cell, Grid
+from sentattn.errors import UserError
+from sentattn.grid import Cell, Grid, train_grid
 from sentattn.jobs.job import Job
 from sentattn.jobs.pool import LOST, REFUSED, TRY_AGAIN
 
@@ -205,3 +206,18 @@ def test_a_run_that_may_not_be_written_is_neither_waited_for_nor_resumed(
     foreign = make_run(tmp_path, 0, "20260101-000000-aaaa")
     monkeypatch.setattr(os, "access", lambda path, _: Path(path) != foreign)  # the tests may be those of root
     assert ask(grid(tmp_path, 1)).folder != foreign
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["model=mean", "output_dir={tmp}"], "output_dir"),  # the folder of its runs is a file
+        (["model=pretrained", "model.embedding.name={tmp}/none", "output_dir={tmp}/other"], "model.embedding.name"),
+    ],
+)
+def test_what_no_run_can_do_ends_a_grid_before_its_first_run(words: list[str], key: str, tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "mean").write_text("")
+    with pytest.raises(UserError) as caught:
+        train_grid([word.format(tmp=tmp_path) for word in [*words, "data.limit=200", "logger=none", "seeds=2"]])
+    assert [fault.key for fault in caught.value.faults] == [key]

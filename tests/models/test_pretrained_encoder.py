@@ -19,7 +19,7 @@ from sentattn.data.pieces import read_tokenizer
 from sentattn.errors import DataError, SettingError
 from sentattn.models.dropout import Dropout
 from sentattn.models.embedding import TrainingTexts
-from sentattn.models.pretrained import Pretrained
+from sentattn.models.pretrained import Pretrained, most_tokens
 
 TEXTS = ("The film was good.", "I did not like the ending of this film at all!", "bad")
 
@@ -121,6 +121,17 @@ def test_the_layers_of_one_pass_are_those_of_a_pass_each(folder: Path) -> None:
     for layer, states_BLE in zip(layers, together, strict=True):
         [alone_BLE] = make(folder, layer=layer).encode(tokens_BL, mask_BL)
         torch.testing.assert_close(states_BLE, alone_BLE, rtol=0, atol=0)
+
+
+def test_states_that_float16_cannot_hold_are_refused_of_a_frozen_encoder(copied: Path) -> None:
+    weights = load_file(copied / "model.safetensors")
+    weights["encoder.layer.2.output.LayerNorm.weight"] *= 1e6
+    save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(DataError) as error:
+        make(copied)(*batch(copied))
+    assert (error.value.faults[0].key, error.value.faults[0].kind) == ("model.embedding.name", "range")
+    for settings in ({"layer": 1}, {"frozen": False}):
+        assert make(copied, **settings)(*batch(copied)).isfinite().all()
 
 
 def test_a_frozen_encoder_is_not_compiled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,6 +319,15 @@ def test_a_configuration_that_asks_for_code_is_refused(copied: Path) -> None:
     (copied / "own.py").write_text("raise SystemExit('this code was run')")
     change_config(copied, model_type="own", auto_map={"AutoConfig": "own.Config", "AutoModel": "own.Model"})
     assert refused(copied) == (NAME, "unsupported")
+
+
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"])
+def test_a_kernel_of_the_hub_that_a_configuration_names_is_not_loaded(folder: Path, copied: Path, key: str) -> None:
+    change_config(copied, **{key: "somebody/kernel"})
+    for frozen in (True, False):
+        states_BLE = make(copied, frozen=frozen)(*batch(copied))
+        torch.testing.assert_close(states_BLE, make(folder, frozen=frozen)(*batch(folder)))
+    assert most_tokens(copied, None) == 64
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,16 @@ def test_rows_that_have_changed_are_refused(tmp_path: Path) -> None:
     assert refused(lambda: sentattn.search(arguments, 2, study="rows")) == [("study", "conflict")]
 
 
+@pytest.mark.usefixtures("inline")
+def test_vectors_that_have_changed_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "vectors.txt"
+    arguments = [word for word in words(tmp_path, f"data.vectors={file}") if "embedding.size" not in word]
+    file.write_text("good 1 2 3 4 5 6 7 8\nfood 2 1 2 1 2 1 2 1\n")
+    sentattn.search(arguments, 1, study="vectors")
+    file.write_text("good 1 2 3 4 5 6 7 8\nfood 1 2 1 2 1 2 1 2\n")
+    assert refused(lambda: sentattn.search(arguments, 2, study="vectors")) == [("study", "conflict")]
+
+
 OWN_MEAN = """
 from sentattn.models.attention.base import Attended, Attention
 

@@ -23,6 +23,12 @@ from sentattn.sweep.study import SweepStudy
 FEW = {"model.attention.hops": "range(1,31)"}
 
 
+def begin(sweep_plan: Any, folder: Path) -> None:
+    """Opens a study without running a trial."""
+    with SweepStudy.open(sweep_plan, folder, train):
+        pass
+
+
 def said(sweep_plan: Any, folder: Path) -> str:
     """The message with which a plan is refused that is not that of the study."""
     with pytest.raises(SettingError) as caught, SweepStudy.open(sweep_plan, folder, train):
@@ -103,6 +109,17 @@ def test_other_rows_are_refused(tmp_path: Path) -> None:
     assert "4567" in fault.message
 
 
+def test_trials_of_another_study_are_of_the_same_rows(tmp_path: Path) -> None:
+    with SweepStudy.open(plan(FEW), tmp_path / "old", train) as study:
+        study.require_data("0123")
+        tell(study, ask(study), 0.5)
+    with SweepStudy.open(plan(FEW, warm_start="old"), tmp_path / "new", train) as study:
+        with pytest.raises(SettingError) as caught:
+            study.require_data("4567")
+        study.require_data("0123")
+    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("study", "conflict")
+
+
 @pytest.mark.parametrize(
     ("space", "key"),
     [
@@ -143,7 +160,7 @@ def test_a_warm_start_adds_the_trials_that_fit(tmp_path: Path) -> None:
     warm = plan({**wide, "model/pooling": "choice(mean,max,flatten)"}, warm_start="old", sampler=tpe)
     fitting = [record for record in outcomes(tmp_path / "old") if record[0]["model/pooling"] != "prune"]
     assert 1 < len(fitting) < 10
-    run(replace(warm, trials=40), tmp_path / "new")
+    assert len(run(replace(warm, trials=40), tmp_path / "new")) == 40
     added = read(tmp_path / "new")[: len(fitting)]
     for record, (values, objectives, state) in zip(added, fitting, strict=True):
         penalties = record.values["loss.penalty"], values["loss.penalty"]
@@ -151,21 +168,21 @@ def test_a_warm_start_adds_the_trials_that_fit(tmp_path: Path) -> None:
         assert {**record.values, "loss.penalty": 0} == {**values, "loss.penalty": 0}
         assert (record.objectives, record.state) == (objectives, state)
     assert any(record.values["loss.penalty"] == 0 for record in added)
-    assert states(tmp_path / "new") == {"complete": 40}, "those of the old study count toward the budget"
+    assert states(tmp_path / "new") == {"complete": 40 + len(fitting)}, "those of the old study are no budget"
     assert max(int(str(record.values["model.attention.hops"])) for record in read(tmp_path / "new")) > 30
     run(replace(warm, trials=41), tmp_path / "new")
-    assert len(read(tmp_path / "new")) == 41, "trials are added once"
+    assert len(read(tmp_path / "new")) == 41 + len(fitting), "trials are added once"
 
 
 def test_a_setting_that_becomes_a_range_had_its_fixed_value(tmp_path: Path) -> None:
     run(plan(FEW, overrides=("model=structured", "loss.penalty=0.5"), trials=2), tmp_path / "old")
     wide = {**FEW, "loss.penalty": "interval(0,1)", "model/pooling": "choice(flatten,mean)"}
-    run(plan(wide, warm_start="old", trials=2), tmp_path / "new")
+    begin(plan(wide, warm_start="old", trials=2), tmp_path / "new")
     assert states(tmp_path / "new") == {"complete": 2}
     assert {(r.values["loss.penalty"], r.values["model/pooling"]) for r in read(tmp_path / "new")} == {(0.5, "flatten")}
     back = plan(FEW, overrides=("model=structured", "loss.penalty=0.5", "model/pooling=flatten"), warm_start="new")
-    with SweepStudy.open(back, tmp_path / "back", train) as study:
-        assert study.finished() == 2
+    begin(back, tmp_path / "back")
+    assert states(tmp_path / "back") == {"complete": 2}
     elsewhere = replace(back, overrides=("model=structured", "loss.penalty=0.4"))
     assert refused(elsewhere, tmp_path / "elsewhere") == [("warm_start", "conflict")]
 
@@ -189,7 +206,7 @@ def test_pruned_and_diverged_trials_of_a_warm_start(tmp_path: Path) -> None:
         tell(study, pruned, state="pruned")
         report(diverged).fail(TrainingError(Fault("", "diverged", "NaN")))
         tell(study, ask(study), state="failed")
-    run(plan(FEW, warm_start="old", trials=4), tmp_path / "new")
+    assert run(plan(FEW, warm_start="old", trials=1), tmp_path / "new") == [3]
     added = read(tmp_path / "new")
     assert [record.state for record in added] == ["complete", "pruned", "pruned", "complete"]
     assert (added[1].steps, added[2].error) == ({1: 0.25}, "NaN")
@@ -209,7 +226,7 @@ def test_a_folder_of_classes_that_only_the_study_names_is_not_read(
         return read_request(arguments)
 
     monkeypatch.setattr("sentattn.sweep.resume.read_request", record_request)
-    run(plan({**FEW, "loss.penalty": "interval(0,1)"}, warm_start="old", trials=1), tmp_path / "new")
+    begin(plan({**FEW, "loss.penalty": "interval(0,1)"}, warm_start="old", trials=1), tmp_path / "new")
     assert "loss.penalty=0.25" in composed
     assert not [word for word in composed if word.startswith("--config-dir")]
     assert {record.values["loss.penalty"] for record in read(tmp_path / "new")} == {0.25}
@@ -232,8 +249,7 @@ def test_a_study_whose_creation_was_killed_is_created_again(tmp_path: Path, monk
             pass
     with pytest.raises(RunError):
         read(tmp_path / "new")
-    with SweepStudy.open(warm, tmp_path / "new", train) as study:
-        assert study.finished() == 4
+    begin(warm, tmp_path / "new")
     assert outcomes(tmp_path / "new") == outcomes(tmp_path / "old")
 
 

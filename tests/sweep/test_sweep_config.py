@@ -90,6 +90,11 @@ def test_a_bare_command_is_the_default(shipped: dict[str, Plan]) -> None:
     assert read_plan([]).threads == 1  # a trial waits for no other program that uses a core
 
 
+def test_a_folder_of_the_user_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert read_plan(["output_dir=~/runs"]).output_dir == "/home/somebody/runs"
+
+
 def test_ranges_start_an_empty_space() -> None:
     plan = read_plan(["model=structured", HOPS, "trials=7", "seed=3"])
     assert plan.overrides == ("model=structured",)

@@ -19,6 +19,7 @@ from sentattn.config.request import read_request
 from sentattn.config.schema import Settings
 from sentattn.distributed import devices
 from sentattn.models.embedding import Words
+from sentattn.training import dry_run
 from sentattn.training.dry_run import check
 
 
@@ -76,6 +77,19 @@ def test_timed_steps_are_of_the_average_and_the_largest_batch(tmp_path: Path, mo
     check(settings_of(tiny()))
     average, largest, again = sizes
     assert average == again < largest
+
+
+def test_the_steps_are_compiled_after_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a summary has called, torch never compiles afterwards."""
+    order: list[str] = []
+    summary = dry_run.ModelSummary
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **options: order.append("compiled"))
+    monkeypatch.setattr(
+        dry_run, "ModelSummary", lambda *args, **rest: order.append("summary") or summary(*args, **rest)
+    )
+    check(settings_of(tiny("compile=true")))
+    assert order == ["summary", "compiled"]
 
 
 def test_missing_data_is_refused(tmp_path: Path) -> None:

@@ -96,11 +96,24 @@ def test_accumulated_gradients_are_those_of_a_whole_batch(tmp_path: Path) -> Non
         "data.batching=random",
     ]
     whole = fit(tiny(*plain, f"output_dir={tmp_path / 'whole'}"))
-    halves = fit(
-        tiny(*plain, "data.batch_size=10", "trainer.accumulate_grad_batches=2", f"output_dir={tmp_path / 'halves'}")
-    )
+    words = [*plain, "data.batch_size=10"]
+    halves = fit(tiny(*words, "trainer.accumulate_grad_batches=2", f"output_dir={tmp_path / 'halves'}"))
     for name in ("val/loss", "test/loss", "train/loss"):
         assert halves.metrics[name] == pytest.approx(whole.metrics[name], abs=1e-5)
+    # A step at the end of an epoch has fewer.
+    few, more = (
+        fit(
+            tiny(
+                *words,
+                f"trainer.accumulate_grad_batches={number}",
+                "trainer.limit_train_batches=2",
+                f"output_dir={tmp_path / str(number)}",
+            )
+        )
+        for number in (2, 5)
+    )
+    for name in ("val/loss", "test/loss", "train/loss", "train/gradient_norm"):
+        assert more.metrics[name] == pytest.approx(few.metrics[name], abs=1e-6)
 
 
 def test_models_are_compiled_for_any_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

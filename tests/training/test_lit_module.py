@@ -133,7 +133,7 @@ class _Lit(LitClassifier):
         LightningModule.__init__(self)
         self.weight = nn.Parameter(torch.zeros(len(gradient)))
         self.weight.grad = torch.tensor(gradient)
-        self.means = EpochMeans()
+        self.means, self._accumulated = EpochMeans(), 1
 
 
 class _Scaler:

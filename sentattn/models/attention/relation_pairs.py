@@ -127,10 +127,12 @@ class PairSum(torch.autograd.Function):
 
 def sum_pairs(weigh: Weigh, mask_BL: Tensor, halves: Halves) -> tuple[Tensor, Tensor]:
     """Returns the sum of all pairs' weights x features, values_BF, and each token's weights as the second, reads_BL."""
-    if torch.compiler.is_compiling():  # the number of slices would fix the length in an exported graph
+    if torch.compiler.is_exporting():  # the number of slices would fix the length in an exported graph
         return _read(weigh, mask_BL, slice(None), halves, Workspace())
-    values_BF, reads_BL = PairSum.apply(weigh, mask_BL, *halves)  # type: ignore[no-untyped-call]
-    return values_BF, reads_BL
+    apply: Callable[..., tuple[Tensor, Tensor]] = PairSum.apply
+    if torch.compiler.is_compiling():  # each slice would be a graph of its own
+        apply = torch.compiler.disable(apply)  # type: ignore[no-untyped-call]
+    return apply(weigh, mask_BL, *halves)
 
 
 def score(chunk: Halves, workspace: Workspace) -> tuple[Tensor, Tensor]:

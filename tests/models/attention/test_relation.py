@@ -106,6 +106,18 @@ def test_an_exported_graph_has_the_same_formula(
     assert_equals_reference(make(score=score, gate=gate, window=window), score)
 
 
+def test_a_compiled_model_reads_pairs_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.nn.Module, "__init__", torch.nn.Module.__init__)  # which torch.compile replaces for good
+    monkeypatch.setitem(BUDGET, "cpu", 60)
+    sliced, slices = [], Halves.slices
+    monkeypatch.setattr(Halves, "slices", lambda halves: sliced.append(len(list(slices(halves)))) or slices(halves))
+    module, mask_BL = make(), ragged(*LENGTHS)
+    attended = torch.compile(module, backend="eager", dynamic=True)(states(mask_BL), mask_BL)
+    assert len(sliced) == 1
+    assert sliced[0] > 1
+    torch.testing.assert_close(attended, module(states(mask_BL), mask_BL))
+
+
 @LEGAL
 @SELF_PAIRS
 @SLICES
