@@ -4,7 +4,7 @@ RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 TESTS := $(RUN) -m pytest -m "not slow" -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test check site dist coverage slow lowest docs bench
+.PHONY: demo test check site dist coverage slow lowest audit docs bench
 
 demo: $(VENV)/.package ## train on the embedded corpus, then predict a sentence with the model
 	$(RUN) -m sentattn.train logger=none
@@ -41,6 +41,9 @@ slow: $(VENV)/.installed lowest ## the long tests
 
 lowest: $(VENV)/.installed ## the lowest versions that pyproject.toml allows, in a separate environment
 	.ci/lowest $(VENV)/bin/uv
+
+audit: $(VENV)/.installed ## known vulnerabilities of the packages that are used; needs a network
+	.ci/audit $(VENV)/bin/uv
 
 $(VENV)/.package: pyproject.toml constraints.txt # the package alone
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sentattn needs Python 3.11 or newer")'
