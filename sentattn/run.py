@@ -134,6 +134,17 @@ class Run:
         """Returns the file with the predictions of a split: of its own data, or the name of an evaluation."""
         return self.path / (PREDICTIONS if split in SPLITS else f"predictions-{split}.parquet")
 
+    def require_same_rows(self, name: str, split: Split) -> None:
+        """Refuses an evaluation whose file has the predictions of other rows with a `RunError`."""
+        import pyarrow.parquet as pq
+        from pyarrow import ArrowException
+
+        with suppress(OSError, ArrowException):  # a damaged file is written anew
+            written = pq.read_table(file := self.predictions(name), columns=["row_id", "label"], partitioning=None)
+            if written.to_pydict() != {"row_id": list(split.row_id), "label": split.labels.tolist()}:
+                message = f"{file} has the predictions of other rows: type name=NAME for these, or delete it."
+                raise RunError(Fault("name", "conflict", message))
+
     def write_predictions(self, predictions: Mapping[str, tuple[Split, Any]]) -> None:
         """Writes the predictions of splits that share a file, such as `val` and `test`.
 

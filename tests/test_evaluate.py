@@ -139,6 +139,40 @@ def test_an_evaluation_is_named_after_its_table_or_name(
     assert (run_copy / f"predictions-{expected}.parquet").is_file()
 
 
+def table(file: Path, *labels: str) -> list[str]:
+    """Writes a table with a row for each label; returns the settings that name it."""
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("text,label\n" + "".join(f"a film {number},{label}\n" for number, label in enumerate(labels)))
+    return ["data=table", f"data.test={file}", "data.text=text", "data.label=label"]
+
+
+def test_predictions_of_other_rows_are_not_overwritten(run_copy: Path, tmp_path: Path) -> None:
+    run = sentattn.load(run_copy)
+    first, second = table(tmp_path / "a" / "t.csv", "positive"), table(tmp_path / "b" / "t.csv", "positive", "negative")
+    run.evaluate(first)
+    before = (run_copy / "predictions-t-test.parquet").read_bytes()
+    assert refused(lambda: run.evaluate(second)) == [("name", "conflict")]
+    assert (run_copy / "predictions-t-test.parquet").read_bytes() == before
+    run.evaluate(first)
+    run.evaluate(second, name="second")
+    table(tmp_path / "a" / "t.csv", "negative")  # the same text
+    assert refused(lambda: run.evaluate(first)) == [("name", "conflict")]
+    (run_copy / "predictions-t-test.parquet").write_bytes(b"damaged")
+    run.evaluate(first)
+
+
+def test_each_table_has_a_name_where_the_data_of_the_run_have_one(run_copy: Path, tmp_path: Path) -> None:
+    config = run_copy / "config.yaml"
+    settings = yaml.safe_load(config.read_text())
+    own = {"name": "mine", "_target_": "sentattn.data.datasets.table.Table", "train": "none.csv"}
+    config.write_text(yaml_text(settings | {"data": {**settings["data"], **own, "text": "text", "label": "label"}}))
+    for month in ("may", "june"):
+        sentattn.load(run_copy).evaluate(table(tmp_path / f"{month}.csv", "positive")[1:2])
+    sentattn.load(run_copy).evaluate([*table(tmp_path / "july.csv", "positive"), "data.name=summer"])
+    written = {file.name for file in run_copy.glob("predictions-*")}
+    assert written >= {f"predictions-{name}-test.parquet" for name in ("may", "june", "summer")}
+
+
 def test_a_run_that_cannot_be_written_is_evaluated(
     tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
