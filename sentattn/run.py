@@ -21,6 +21,8 @@ from safetensors import SafetensorError
 from sentattn.errors import Fault, RunError, first_line
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from sentattn.data.corpus import Split
 
 Node: TypeAlias = Mapping[str, Any]
@@ -346,6 +348,16 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # its folder may be none, which the error has reported
             temporary.unlink(missing_ok=True)
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+    """Writes tensors as safetensors, with the mode of any new file; the library's are for their owner alone."""
+    from safetensors.torch import save_file
+
+    path.touch()
+    mode = path.stat().st_mode
+    save_file(dict(tensors), path, metadata)
+    path.chmod(mode)
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 import yaml
 from refusals import assert_refused, fault_of, refused
 
@@ -27,7 +28,7 @@ import sentattn
 from sentattn.config.request import read_request
 from sentattn.prediction.model import LoadedRun, load
 from sentattn.rendering import save, terminal
-from sentattn.run import Run, replacing, summarize, write_atomically, yaml_text
+from sentattn.run import Run, replacing, save_tensors, summarize, write_atomically, yaml_text
 from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
 from sentattn.training.resume import advice, open_interrupted
@@ -398,3 +399,17 @@ def test_a_summary_has_metrics_and_costs() -> None:
         "peak_memory_bytes": 1000,
     }
     assert summarize({"status": None, "seconds": {"train": None, "total": 2.0}}) == {"seconds/total": 2.0}
+
+
+@pytest.mark.parametrize(("umask", "rights"), [(0o022, 0o644), (0o027, 0o640)])
+def test_permissions_of_tensors_follow_the_umask(umask: int, rights: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        save_tensors({"a": torch.ones(2)}, file := tmp_path / "a.safetensors")
+    finally:
+        os.umask(before)
+    assert file.stat().st_mode & 0o777 == rights
+
+
+def test_others_may_read_the_files_of_a_model(tiny_run: LoadedRun) -> None:
+    assert len({file.stat().st_mode for file in (tiny_run.path / "model").iterdir()}) == 1

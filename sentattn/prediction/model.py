@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import yaml
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from sentattn import run as runs
 from sentattn.build import build_model
@@ -62,7 +62,7 @@ class Classifier:
         (folder / LABELS).write_text(json.dumps(self.labels, ensure_ascii=False) + "\n", encoding="utf-8")
         (folder / CONFIG).write_text(runs.yaml_text(self.config), encoding="utf-8")
         weights = {name: tensor.cpu().contiguous() for name, tensor in self.model.state_dict().items()}
-        save_file(weights, folder / WEIGHTS)
+        runs.save_tensors(weights, folder / WEIGHTS)
 
     @classmethod
     def load(cls, folder: Path, *, trust: bool = False) -> Classifier:
