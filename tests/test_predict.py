@@ -31,6 +31,13 @@ def test_a_text_with_punctuation_and_its_picture(
     assert "plot.png" in err
 
 
+def test_texts_that_are_cut_are_counted(tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    longest = tiny_run.settings["data"]["max_length"]
+    (tmp_path / "texts.txt").write_text("\n".join(["good " * (longest + 1), "good " * longest, ""]))
+    assert predict.main([str(tiny_run.path), f"input={tmp_path / 'texts.txt'}"]) == 0
+    assert "longer than the model reads: 1 of 2\n" in capsys.readouterr().err
+
+
 def test_json_has_all_fields(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert predict.main([str(tiny_run.path), f"text={TEXT}", "format=json"]) == 0
     found = json.loads(capsys.readouterr().out)

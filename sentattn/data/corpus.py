@@ -252,6 +252,11 @@ class Split(Dataset[Batch]):
             tokens[offsets[start] : offsets[rows[-1] + 1]] = tokens_BL[mask_BL]
         return tokens, offsets
 
+    def cut(self) -> tuple[int, int, int]:
+        """Returns how many rows are longer than is read, the tokens that are read, and those of the whole texts."""
+        kept = clipped(self._whole_lengths, self._max_length)
+        return int((kept < self._whole_lengths).sum()), int(kept.sum()), int(self._whole_lengths.sum())
+
     @cached_property
     def row_id(self) -> list[str]:
         return [row_id.decode() for row_id in self._corpus.row_ids[self._rows]]
@@ -267,6 +272,17 @@ class Split(Dataset[Batch]):
     def rationale(self, i: int) -> list[tuple[int, int]]:
         """Returns the character spans that decide the label of row `i`; empty where they are unknown."""
         return self._corpus.rationale(self._rows[i])
+
+
+def cut_texts(splits: Sequence[Split], max_length: int | None) -> list[str]:
+    """Returns a message where texts of splits are longer than is read: how many, and what share of all tokens is read.
+
+    `max_length` is the setting.
+    """
+    cut, kept, whole = np.sum([split.cut() for split in splits], axis=0)
+    rows = sum(map(len, splits))
+    text = f"data.max_length={max_length} cuts {cut:,} of {rows:,} texts: {kept / max(1, whole):.1%} of the tokens are read."
+    return [text] if cut else []
 
 
 def _surround(

@@ -16,7 +16,7 @@ from sentattn.config.schema import TRAIN
 from sentattn.config.types import Count, Whole, checked, name_fault
 from sentattn.data.batching import BatchLoader, FixedBuckets, ShuffledBatches, TrainingOrder, length_batches
 from sentattn.data.cache import Progress, cache_folder, no_progress
-from sentattn.data.corpus import Corpus, Source, Split, open_corpus
+from sentattn.data.corpus import Corpus, Source, Split, cut_texts, open_corpus
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.splits import By, few_rows, select
 from sentattn.data.tokenizer import RULES, Rules, Tokenizer
@@ -220,6 +220,7 @@ class TextData(LightningDataModule, ABC):
             f"{self.name}: {sizes} rows; classes: {', '.join(self.labels)}.",
             *selection.notes,
             *few_rows(corpus, selection.rows, self.labels),
+            *cut_texts([*self._splits.values()], self.max_length),
             *warnings,
         ]
         if "train" in selection.rows:

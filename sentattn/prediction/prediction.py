@@ -108,6 +108,11 @@ class Prediction:
         return 0.0 if self.label is None else self.probabilities[self.label]
 
     @property
+    def is_cut(self) -> bool:
+        """Whether the model read fewer words than the text has."""
+        return any(piece.unread for piece in pieces(self.text, self.spans))
+
+    @property
     def mean_attention(self) -> list[float]:
         """Mean over the hops, L weights."""
         return [sum(column) / len(column) for column in zip(*self.attention, strict=True)]
@@ -170,7 +175,7 @@ class Prediction:
     def to_json(self) -> dict[str, object]:
         """Returns an object for `json.dumps`, as `predict format=json` prints it, without empty optional fields."""
         ngrams = [ngram._asdict() | {"text": self.words(ngram)} for ngram in self.ngrams]
-        optional = {"parts": self.parts or None, "ngrams": ngrams or None, "pairs": self.pairs}
+        optional = {"cut": self.is_cut or None, "parts": self.parts or None, "ngrams": ngrams or None, "pairs": self.pairs}
         record = {name: getattr(self, name) for name in _JSON}
         return record | {name: value for name, value in optional.items() if value is not None}
 
@@ -351,6 +356,6 @@ def notes(prediction: Prediction) -> list[str]:
 
 def cut_note(prediction: Prediction) -> str:
     """Returns a note where the model reads fewer words than a text has; else an empty string."""
-    if not any(piece.unread for piece in pieces(prediction.text, prediction.spans)):
+    if not prediction.is_cut:
         return ""
     return f"the text is cut: the model reads {len(prediction.tokens):,} tokens of it, and nothing where it shows ..."

@@ -3,7 +3,7 @@ import re
 import unicodedata
 
 import pytest
-from example_predictions import SENTENCE, WORD, example, paired
+from example_predictions import SENTENCE, WORD, clipped, example, paired
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +45,11 @@ def test_json_has_all_fields() -> None:
         "attention": [[0.9, 0.1]],
     }
     assert list(prediction.to_json()) == [*KEYS, "attention"]
+
+
+def test_json_says_that_a_text_is_cut() -> None:
+    assert clipped("a b c", [0, 2]).to_json()["cut"] is True
+    assert "cut" not in clipped("a b c", [0, 1, 2]).to_json()
 
 
 def test_mean_attention_is_the_mean_of_each_column() -> None:

@@ -130,7 +130,8 @@ def test_json_lines_have_all_fields(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["text"], row["stars"]) for row in rows] == [(text, 3) for text in TEXTS]
     assert rows[0]["attention"] == [[1.0]]
-    assert list(rows[0]) == ["text", "stars", "label", "probabilities", "tokens", "spans", "unknown", "attention"]
+    own = ["label", "probabilities", "tokens", "spans", "unknown", "attention", "cut"]
+    assert list(rows[0]) == ["text", "stars", *own]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv"])
