@@ -71,6 +71,7 @@ class Prediction:
             the vector of logits whose softmax the probabilities are.
         ngrams: Of a model with a wide part, the n-grams that change a logit most, the largest change first.
         are_pieces: Whether tokens are pieces of words and special tokens, which pages show by whole words.
+        is_even: Whether tokens are words whose pieces all have the same weight, which ranks no word.
     """
 
     text: str
@@ -84,6 +85,7 @@ class Prediction:
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
     ngrams: list[NGram] = field(default_factory=list)
     are_pieces: bool = False
+    is_even: bool = False
 
     def __post_init__(self) -> None:
         assert self.attention, "a prediction has at least one row of attention"
@@ -166,7 +168,12 @@ class Prediction:
                 for ngram in self.ngrams
             ],
             are_pieces=False,
+            is_even=all(ties(row[words_L >= 0]) for row in np.asarray(self.attention)),
         )
+
+    def shades(self, row: Sequence[float]) -> list[float]:
+        """Returns the strength of each token's color in a row of weights, 0 to 1; 0 where all weights tie."""
+        return [0.0] * len(row) if self.is_even or ties(np.array(row)) else shades(row)
 
     def words(self, ngram: NGram) -> str:
         """Returns the words of an n-gram of this text."""
@@ -175,7 +182,8 @@ class Prediction:
     def to_json(self) -> dict[str, object]:
         """Returns an object for `json.dumps`, as `predict format=json` prints it, without empty optional fields."""
         ngrams = [ngram._asdict() | {"text": self.words(ngram)} for ngram in self.ngrams]
-        optional = {"cut": self.is_cut or None, "parts": self.parts or None, "ngrams": ngrams or None, "pairs": self.pairs}
+        optional: dict[str, object] = {"cut": self.is_cut or None, "parts": self.parts or None}
+        optional |= {"ngrams": ngrams or None, "pairs": self.pairs}
         record = {name: getattr(self, name) for name in _JSON}
         return record | {name: value for name, value in optional.items() if value is not None}
 
@@ -191,7 +199,7 @@ class Predictions(list[Prediction]):
 
 def _shaded(prediction: Prediction, row: Sequence[float]) -> str:
     """Returns the text as HTML, each token shaded by its weight in a row of attention."""
-    strength = shades(row)
+    strength = prediction.shades(row)
     return "".join(
         escape(piece.text)
         if piece.token is None
@@ -293,6 +301,11 @@ def shades(weights: Sequence[float]) -> list[float]:
     """Returns the strength of each token's color, 0 to 1."""
     limit = color_limit(weights)
     return [min(1.0, weight / limit) for weight in weights]
+
+
+def ties(scores_L: NDArray[np.floating]) -> bool:
+    """Whether scores differ by rounding alone, as those of no token do."""
+    return not scores_L.size or bool(np.ptp(scores_L) <= TIE * np.abs(scores_L).max())
 
 
 def summary(words: Sequence[str], weights: Sequence[float], count: int = 3) -> str:
