@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import secrets
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -179,6 +180,8 @@ def load(path: str | os.PathLike[str]) -> Run:
     """Finds a run directory, which `sentattn.load` describes; a `RunError` if there is none or no Hub."""
     name = os.fspath(path)
     path = _download(name) if name.startswith(HUB) else _latest() if name == LATEST else Path(path)
+    if name == LATEST:
+        print(f"{LATEST} is {path}", file=sys.stderr)
     if not (path / CONFIG).is_file():
         is_folder = path.is_dir() or name.startswith(HUB)
         reason = f"it has no {CONFIG}" if is_folder else "it is a file" if path.exists() else "it does not exist"

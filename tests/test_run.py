@@ -33,7 +33,7 @@ from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
 from sentattn.training.resume import advice, open_interrupted
 
-QUOTED = ("path", "split", "test", "last.seed + 1", "missing")
+QUOTED = ("path", "split", "test", "last.seed + 1", "missing", "typed", "trust")
 """Names of what is inserted into commands and was quoted before, or needs no quotes."""
 TEXTS = ["The food was not good.", "A wonderful evening, never boring!", "ok"]
 
@@ -260,7 +260,7 @@ def test_what_has_another_format_is_refused(run_copy: Path, found: object) -> No
 
 
 def test_latest_is_the_newest_finished_run(
-    tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert refused(lambda: load("latest")) == [("run", "not_found")]
@@ -272,6 +272,7 @@ def test_latest_is_the_newest_finished_run(
     shutil.copytree(tmp_path / "outputs" / "newer", tmp_path / "outputs" / "newer" / "hub")  # by export format=hub
     (tmp_path / "outputs" / "newer" / "hub" / "result.json").touch()
     assert sentattn.load("latest").path == Path("outputs/newer")
+    assert capsys.readouterr().err == "latest is outputs/newer\n"
     assert refused(lambda: open_interrupted(Path("latest"))) == [("resume", "conflict")]
 
 
@@ -374,7 +375,7 @@ def test_every_printed_command_quotes_its_values() -> None:
     for file in package.rglob("*.py"):
         for command in re.findall(r"python -m sentattn\.[^\n]*", file.read_text(encoding="utf-8")):
             for inserted in re.findall(r"\{([^{}]*)\}", command):
-                quoted = "shlex." in inserted or inserted in QUOTED
+                quoted = "shlex." in inserted or "needed_trust(" in inserted or inserted in QUOTED
                 assert quoted, f"{file.name}: {command}"
 
 
