@@ -13,10 +13,11 @@ import reprlib
 import tempfile
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -192,6 +193,7 @@ class Split(Dataset[Batch]):
         gather_states: Returns the states of a frozen encoder for some rows, (B, length, E), which batches then have.
         labels: Class of each row.
         lengths: Number of tokens of each row after clipping.
+        whole_lengths: Number of tokens of each row before it.
         row: Position of each row in its split of the source.
         row_id: A hash of each row's text.
         group: The group of each row, such as its film, or "".
@@ -219,6 +221,7 @@ class Split(Dataset[Batch]):
         self.gather_states: Callable[[NDArray[np.int64], int], NDArray[np.float16]] | None = None
         self.labels = corpus.labels[rows]
         self.lengths = clipped(self._whole_lengths, self._max_length) + around
+        self.whole_lengths = self._whole_lengths + around
         self.row = corpus.positions[rows]
 
     def __len__(self) -> int:
@@ -252,11 +255,6 @@ class Split(Dataset[Batch]):
             tokens[offsets[start] : offsets[rows[-1] + 1]] = tokens_BL[mask_BL]
         return tokens, offsets
 
-    def cut(self) -> tuple[int, int, int]:
-        """Returns how many rows are longer than is read, the tokens that are read, and those of the whole texts."""
-        kept = clipped(self._whole_lengths, self._max_length)
-        return int((kept < self._whole_lengths).sum()), int(kept.sum()), int(self._whole_lengths.sum())
-
     @cached_property
     def row_id(self) -> list[str]:
         return [row_id.decode() for row_id in self._corpus.row_ids[self._rows]]
@@ -274,14 +272,11 @@ class Split(Dataset[Batch]):
         return self._corpus.rationale(self._rows[i])
 
 
-def cut_texts(splits: Sequence[Split], max_length: int | None) -> list[str]:
-    """Returns a message where texts of splits are longer than is read: how many, and what share of all tokens is read.
-
-    `max_length` is the setting.
-    """
-    cut, kept, whole = np.sum([split.cut() for split in splits], axis=0)
-    rows = sum(map(len, splits))
-    text = f"data.max_length={max_length} cuts {cut:,} of {rows:,} texts: {kept / max(1, whole):.1%} of the tokens are read."
+def cut_texts(splits: Collection[Split], max_length: int | None) -> list[str]:
+    """Returns a message where texts are longer than is read: how many, and what share of all tokens is read."""
+    whole_N, read_N = (np.concatenate([*map(attrgetter(name), splits)]) for name in ("whole_lengths", "lengths"))
+    cut, share = np.count_nonzero(read_N < whole_N), read_N.sum() / max(1, whole_N.sum())
+    text = f"data.max_length={max_length} cuts {cut:,} of {len(read_N):,} texts: {share:.1%} of the tokens are read."
     return [text] if cut else []
 
 
