@@ -153,6 +153,7 @@ def main(arguments: list[str]) -> None:
     _check(settings)
 
     from sentattn.prediction.model import load
+    from sentattn.training.signals import Signals
 
     run = load(settings["run"], trust=settings.get("trust", False))
     classifier = run.classifier
@@ -179,7 +180,8 @@ def main(arguments: list[str]) -> None:
 
     rows = summary.count(predict_rows(rows, predict), source)
     if "output" in settings:
-        write_predictions(Path(settings["output"]), rows, columns=columns, labels=classifier.labels)
+        with Signals():  # the file that was begun is removed
+            write_predictions(Path(settings["output"]), rows, columns=columns, labels=classifier.labels)
         print(f"{summary.predictions:,} predictions in {settings['output']}")
     else:
         _print(rows, columns, settings)
@@ -365,6 +367,7 @@ def _cells(rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str]) -
         prediction = row.prediction or Prediction.empty(row.text)
         label, *shares = prediction_values(prediction, labels)
         unknown = " ".join(prediction.tokens[token] for token in prediction.unknown)
+        unknown = f" {unknown}" if unknown.startswith(("=", "+", "-", "@")) else unknown  # no formula of a spreadsheet
         values = [*(_cell(row.values.get(column)) for column in columns), _cell(label)]
         values += ["" if math.isnan(share) else f"{share:.6f}" for share in shares]
         yield [*values, unknown, "" if row.prediction else NO_TEXT]

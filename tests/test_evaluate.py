@@ -125,7 +125,7 @@ def test_predictions_on_other_data_are_written_and_compared(
     assert {name: setting.metrics[name].value for name in expected} == pytest.approx(expected, abs=1e-9)
     capsys.readouterr()
     assert compare([str(tmp_path / "outputs"), "split=films", f"report={tmp_path / 'report.html'}"]) == 0
-    assert "split films: 20 rows" in capsys.readouterr().out
+    assert "films, by models trained on demo: 20 rows" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("typed", "expected"), [([], "many.reviews-test"), (["name=mine"], "mine")])
@@ -210,7 +210,7 @@ def test_class_weights_are_those_of_the_training(tmp_path: Path) -> None:
     [
         ([], "run is missing"),
         (["RUN", "split=train"], "split must be"),
-        (["RUN", "model=mean"], "model cannot be changed"),
+        (["RUN", "model=mean"], "model is no setting of data"),
         (["RUN", "data=imdb"], "data.path"),
         (["RUN", "data.batchsize=3"], "batch_size"),
         (["RUN", "name=test"], "name=test"),

@@ -220,7 +220,11 @@ class LoadedRun(Run):
         labels, stream = self.classifier.labels, self.classifier.stream(as_texts(values), batch_size=batch_size)
         rows = [prediction_values(one, labels) for one in stream]
         columns = {name: [row[i] for row in rows] for i, name in enumerate(prediction_columns(labels, frame))}
-        return {**frame, **columns} if isinstance(frame, Mapping) else frame.assign(**columns)
+        if isinstance(frame, Mapping):
+            return {**frame, **columns}
+        import pandas as pd
+
+        return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
 
     def attention(self, texts: Any, *, text: Columns | None = None, batch_size: int = 64) -> list[TokenWeights]:
         """Returns the attention to each text as arrays; see `Classifier.attention`. The arguments are `predict`'s."""

@@ -204,6 +204,14 @@ def test_a_table_in_parquet_keeps_its_columns(tmp_path: Path) -> None:
     assert (second["label"], second["error"]) == (None, "no text")
 
 
+def test_words_that_are_added_are_no_formula(tmp_path: Path) -> None:
+    for sign in "=+-@":
+        (tmp_path / "in.csv").write_text(f"text\n{sign}HYPERLINK\n")
+        write_all(tmp_path / "in.csv", tmp_path / "out.csv")
+        _, [text, *_, unknown, _] = read_table(tmp_path / "out.csv")
+        assert (text, unknown) == (f"{sign}HYPERLINK", f" {sign}")  # the cells of the input stay
+
+
 def test_predictions_replace_no_columns() -> None:
     row = Row(
         "line 1", {"review": "good", "text": "other", "label": 1, "predicted_label": 2}, "good", prediction("good")
