@@ -8,7 +8,7 @@ ARG PYTHON=3.13
 FROM python:${PYTHON}-slim-bookworm
 ARG TORCH=torch
 ARG PIP_EXTRA_INDEX_URL
-ARG EXTRAS=report,insight,explore,onnx,vectors
+ARG EXTRAS=report,insight,explore,onnx,pretrained,hub,pandas,sklearn
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY constraints.txt /tmp/constraints.txt
 RUN pip install -c /tmp/constraints.txt "${TORCH}"

@@ -294,6 +294,7 @@ def comments(file: Path) -> dict[str, str]:
 
 
 def _bare(value: Any) -> str:
+    value = re.sub(r"^\$\{oc\.env:\w+,(\w+)\}$", r"\1", value) if isinstance(value, str) else value
     reference = re.fullmatch(r"\$\{(.*)\}", str(value))
     return reference[1] if reference else types.as_typed(value)
 

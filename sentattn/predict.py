@@ -21,8 +21,8 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
   plot        picture of the attention: .html to open in a browser, .png, .pdf or .svg (of a file: its first 50
               texts, with pairs its first 10)
   format      text (default) or json, one object a line; its `unknown` lists the indices of the tokens that are not in
-              the model's vocabulary, and of a model with a wide part its `parts` are the logits of attention and wide,
-              and its `ngrams` those that change them most
+              the model's vocabulary, `cut` is true where the text is longer than the model reads, and of a model with a
+              wide part its `parts` are the logits of attention and wide, and its `ngrams` those that change them most
   pairs       true or false: token-to-token weights too, where the model has them, as a map with the tokens
               on both axes (plot=FILE.html), as lists of rows (json) or as the largest ones (text); default true
               for text=, false for input=, since they grow with the square of the length
@@ -111,6 +111,7 @@ class Summary:
     without_text: list[str] = field(default_factory=list)
     tokens: int = 0
     unknown: int = 0
+    cut: int = 0
 
     def count(self, rows: Iterable[Row], source: str) -> Iterator[Row]:
         """Yields rows, counting them and showing progress; raises a `DataError` at the end if none has a text."""
@@ -122,6 +123,7 @@ class Summary:
                     self.predictions += 1
                     self.tokens += len(prediction.tokens)
                     self.unknown += len(prediction.unknown)
+                    self.cut += prediction.is_cut
                     if len(self.plotted) < self.max_plotted:
                         self.plotted.append(prediction)
                 yield row
@@ -137,6 +139,8 @@ class Summary:
             more = f" and {len(places) - MAX_PLACES:,} more" if len(places) > MAX_PLACES else ""
             listed = f"{', '.join(places[:MAX_PLACES])}{more}"
             yield f"rows without a text: {len(places):,} ({listed}); their predictions are empty"
+        if self.cut:
+            yield f"texts that are longer than the model reads: {self.cut:,} of {self.predictions:,}"
         if self.unknown:
             yield f"{self.unknown:,} of {self.tokens:,} tokens are not in the model's vocabulary"
 
@@ -149,6 +153,7 @@ def main(arguments: list[str]) -> None:
     _check(settings)
 
     from sentattn.prediction.model import load
+    from sentattn.training.signals import Signals
 
     run = load(settings["run"], trust=settings.get("trust", False))
     classifier = run.classifier
@@ -175,7 +180,8 @@ def main(arguments: list[str]) -> None:
 
     rows = summary.count(predict_rows(rows, predict), source)
     if "output" in settings:
-        write_predictions(Path(settings["output"]), rows, columns=columns, labels=classifier.labels)
+        with Signals():  # the file that was begun is removed
+            write_predictions(Path(settings["output"]), rows, columns=columns, labels=classifier.labels)
         print(f"{summary.predictions:,} predictions in {settings['output']}")
     else:
         _print(rows, columns, settings)
@@ -361,6 +367,7 @@ def _cells(rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str]) -
         prediction = row.prediction or Prediction.empty(row.text)
         label, *shares = prediction_values(prediction, labels)
         unknown = " ".join(prediction.tokens[token] for token in prediction.unknown)
+        unknown = f" {unknown}" if unknown.startswith(("=", "+", "-", "@")) else unknown  # no formula of a spreadsheet
         values = [*(_cell(row.values.get(column)) for column in columns), _cell(label)]
         values += ["" if math.isnan(share) else f"{share:.6f}" for share in shares]
         yield [*values, unknown, "" if row.prediction else NO_TEXT]

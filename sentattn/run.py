@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import secrets
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,6 +22,8 @@ from safetensors import SafetensorError
 from sentattn.errors import Fault, RunError, first_line
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from sentattn.data.corpus import Split
 
 Node: TypeAlias = Mapping[str, Any]
@@ -134,6 +137,17 @@ class Run:
         """Returns the file with the predictions of a split: of its own data, or the name of an evaluation."""
         return self.path / (PREDICTIONS if split in SPLITS else f"predictions-{split}.parquet")
 
+    def require_same_rows(self, name: str, split: Split) -> None:
+        """Refuses an evaluation whose file has the predictions of other rows with a `RunError`."""
+        import pyarrow.parquet as pq
+        from pyarrow import ArrowException
+
+        with suppress(OSError, ArrowException):  # a damaged file is written anew
+            written = pq.read_table(file := self.predictions(name), columns=["row_id", "label"], partitioning=None)
+            if written.to_pydict() != {"row_id": list(split.row_id), "label": split.labels.tolist()}:
+                message = f"{file} has the predictions of other rows: type name=NAME for these, or delete it."
+                raise RunError(Fault("name", "conflict", message))
+
     def write_predictions(self, predictions: Mapping[str, tuple[Split, Any]]) -> None:
         """Writes the predictions of splits that share a file, such as `val` and `test`.
 
@@ -166,6 +180,8 @@ def load(path: str | os.PathLike[str]) -> Run:
     """Finds a run directory, which `sentattn.load` describes; a `RunError` if there is none or no Hub."""
     name = os.path.expanduser(path)
     path = _download(name) if name.startswith(HUB) else _latest() if name == LATEST else Path(name)
+    if name == LATEST:
+        print(f"{LATEST} is {path}", file=sys.stderr)
     if not (path / CONFIG).is_file():
         is_folder = path.is_dir() or name.startswith(HUB)
         reason = f"it has no {CONFIG}" if is_folder else "it is a file" if path.exists() else "it does not exist"
@@ -335,6 +351,16 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # its folder may be none, which the error has reported
             temporary.unlink(missing_ok=True)
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+    """Writes tensors as safetensors, with the mode of any new file; the library's are for their owner alone."""
+    from safetensors.torch import save_file
+
+    path.touch()
+    mode = path.stat().st_mode
+    save_file(dict(tensors), path, metadata)
+    path.chmod(mode)
 
 
 def write_atomically(path: Path, text: str) -> None:

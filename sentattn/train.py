@@ -65,6 +65,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.config import command_line
+from sentattn.config.targets import needed_trust
 from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, SettingError, TrainingError
 from sentattn.run import Run, yaml_text
@@ -182,12 +183,12 @@ def _report(runs: Sequence[Run]) -> None:
         path = runs[-1].path
         split = "" if runs[-1].settings["test"] else " split=val"
         print(f"compare it with others:\n  python -m sentattn.compare {shlex.quote(str(path.parents[1]))}{split}")
-        print(f"read a text with it:\n{predict_command(path)}")
+        print(f"read a text with it:\n{predict_command(path, needed_trust(runs[-1].settings))}")
 
 
-def predict_command(path: Path) -> str:
+def predict_command(path: Path, trust: str = "") -> str:
     """Returns the command that predicts with a run, in lines of at most 80 columns where the path allows it."""
-    command, text = f"  python -m sentattn.predict run={shlex.quote(str(path))}", 'text="..."'
+    command, text = f"  python -m sentattn.predict run={shlex.quote(str(path))}{trust}", 'text="..."'
     return f"{command} {text}" if len(command) + len(text) < 80 else f"{command} \\\n    {text}"
 
 

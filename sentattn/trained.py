@@ -46,8 +46,8 @@ class TrainedRun(LoadedRun):
             The metrics, such as `metrics["test/accuracy"]`.
 
         Raises:
-            UserError: With every fault of the settings, if the data's labels are not the model's, or if the file cannot
-                be written.
+            UserError: With every fault of the settings, if the data's labels are not the model's, if the run has
+                predictions of that name on other rows, or if the file cannot be written.
         """
         overrides = [overrides] if isinstance(overrides, str) else overrides
         if split not in SPLITS:
@@ -61,12 +61,12 @@ class TrainedRun(LoadedRun):
                 data[key] = trained[key]
         tables.check(data, split=split)
         hub.check(data)
-        name = _evaluation_name(name, data, split)
+        name = _evaluation_name(name or (f"{data['name']}-{split}" if "data.name" in typed else None), data, split)
 
         from sentattn.metrics import class_metrics, format_value
         from sentattn.training.evaluate import class_lines, evaluate_run
 
-        (metrics, probabilities), rows = evaluate_run(self, settings, split)
+        (metrics, probabilities), rows = evaluate_run(self, settings, split, name)
         print(f"{self.path} on {data['name']}")
         for metric, value in metrics.items():
             print(f"  {metric:<{max(map(len, metrics))}}  {format_value(value)}")
@@ -120,7 +120,7 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> TrainedRun:
 
 def _evaluation_name(typed: str | None, data: Mapping[str, Any], split: str) -> str:
     """Returns the name of an evaluation, by default after its data; refuses one that is no part of a file's name."""
-    files = data.get(split) or data.get("train") if data["name"] == "table" else None
+    files = data.get(split) or data.get("train")
     first = Path(tables.as_columns(files)[0]).name.strip("*") if files else ""
     of_data = re.sub(r"\.\w+(\.(gz|bz2|xz|zst))?$", "", first) or data["name"]
     name = typed or re.sub(r"[^\w.-]", "_", f"{of_data}-{split}")

@@ -143,7 +143,7 @@ def test_predictions_on_other_data_are_written_and_compared(
     assert {name: setting.metrics[name].value for name in expected} == pytest.approx(expected, abs=1e-9)
     capsys.readouterr()
     assert compare([str(tmp_path / "outputs"), "split=films", f"report={tmp_path / 'report.html'}"]) == 0
-    assert "split films: 20 rows" in capsys.readouterr().out
+    assert "films, by models trained on demo: 20 rows" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("typed", "expected"), [([], "many.reviews-test"), (["name=mine"], "mine")])
@@ -155,6 +155,40 @@ def test_an_evaluation_is_named_after_its_table_or_name(
     table = ["data=table", f"data.test={tmp_path / 'many.reviews.csv'}", "data.text=text", "data.label=label"]
     assert evaluate.main([str(run_copy), *table, *typed]) == 0
     assert (run_copy / f"predictions-{expected}.parquet").is_file()
+
+
+def table(file: Path, *labels: str) -> list[str]:
+    """Writes a table with a row for each label; returns the settings that name it."""
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("text,label\n" + "".join(f"a film {number},{label}\n" for number, label in enumerate(labels)))
+    return ["data=table", f"data.test={file}", "data.text=text", "data.label=label"]
+
+
+def test_predictions_of_other_rows_are_not_overwritten(run_copy: Path, tmp_path: Path) -> None:
+    run = sentattn.load(run_copy)
+    first, second = table(tmp_path / "a" / "t.csv", "positive"), table(tmp_path / "b" / "t.csv", "positive", "negative")
+    run.evaluate(first)
+    before = (run_copy / "predictions-t-test.parquet").read_bytes()
+    assert refused(lambda: run.evaluate(second)) == [("name", "conflict")]
+    assert (run_copy / "predictions-t-test.parquet").read_bytes() == before
+    run.evaluate(first)
+    run.evaluate(second, name="second")
+    table(tmp_path / "a" / "t.csv", "negative")  # the same text
+    assert refused(lambda: run.evaluate(first)) == [("name", "conflict")]
+    (run_copy / "predictions-t-test.parquet").write_bytes(b"damaged")
+    run.evaluate(first)
+
+
+def test_each_table_has_a_name_where_the_data_of_the_run_have_one(run_copy: Path, tmp_path: Path) -> None:
+    config = run_copy / "config.yaml"
+    settings = yaml.safe_load(config.read_text())
+    own = {"name": "mine", "_target_": "sentattn.data.datasets.table.Table", "train": "none.csv"}
+    config.write_text(yaml_text(settings | {"data": {**settings["data"], **own, "text": "text", "label": "label"}}))
+    for month in ("may", "june"):
+        sentattn.load(run_copy).evaluate(table(tmp_path / f"{month}.csv", "positive")[1:2])
+    sentattn.load(run_copy).evaluate([*table(tmp_path / "july.csv", "positive"), "data.name=summer"])
+    written = {file.name for file in run_copy.glob("predictions-*")}
+    assert written >= {f"predictions-{name}-test.parquet" for name in ("may", "june", "summer")}
 
 
 def test_a_run_that_cannot_be_written_is_evaluated(
@@ -194,7 +228,7 @@ def test_class_weights_are_those_of_the_training(tmp_path: Path) -> None:
     [
         ([], "run is missing"),
         (["RUN", "split=train"], "split must be"),
-        (["RUN", "model=mean"], "model cannot be changed"),
+        (["RUN", "model=mean"], "model is no setting of data"),
         (["RUN", "data=imdb"], "data.path"),
         (["RUN", "data.batchsize=3"], "batch_size"),
         (["RUN", "name=test"], "name=test"),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from refusals import kinds, refused
 from torch import Tensor
@@ -15,6 +18,7 @@ from torch import Tensor
 from sentattn import predict
 from sentattn.models.attention.structured import Structured
 from sentattn.prediction.model import load
+from sentattn.prediction.prediction import Prediction
 from sentattn.run import Run
 
 TEXT = "It's great, but slow (10/10)! Schön."
@@ -29,6 +33,40 @@ def test_a_text_with_punctuation_and_its_picture(
     assert "\x1b" not in shown
     assert (tmp_path / "plot.png").stat().st_size > 1000
     assert "plot.png" in err
+
+
+def test_texts_that_are_cut_are_counted(tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    longest = tiny_run.settings["data"]["max_length"]
+    (tmp_path / "texts.txt").write_text("\n".join(["good " * (longest + 1), "good " * longest, ""]))
+    assert predict.main([str(tiny_run.path), f"input={tmp_path / 'texts.txt'}"]) == 0
+    assert "longer than the model reads: 1 of 2\n" in capsys.readouterr().err
+
+
+def test_a_signal_leaves_no_file_behind(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(self: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(predict.Summary, "count", lambda self, rows, source: (stop(row) or row for row in rows))
+    (tmp_path / "in.txt").write_text("good\nbad\n")
+    output = tmp_path / "out" / "out.csv"
+    output.parent.mkdir()
+    assert predict.main([str(tiny_run.path), f"input={tmp_path / 'in.txt'}", f"output={output}"]) == 143
+    assert not list(output.parent.iterdir())
+    assert "SIGTERM" in capsys.readouterr().err
+
+
+def test_a_table_of_many_classes_is_joined_at_once(
+    tiny_run: Run, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = load(tiny_run.path)
+    labels = [f"class {number}" for number in range(150)]
+    one = Prediction("a", labels[0], dict.fromkeys(labels, 1 / 150), ["a"], [(0, 1)], [[1.0]])
+    monkeypatch.setattr(run.classifier, "labels", labels)
+    monkeypatch.setattr(run.classifier, "stream", lambda texts, **_: (one for _ in texts))
+    assert run.predict(pd.DataFrame({"text": ["a", "b"]})).shape == (2, 152)
+    assert not [warning for warning in recwarn if issubclass(warning.category, pd.errors.PerformanceWarning)]
 
 
 def test_json_has_all_fields(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 import yaml
 from refusals import assert_refused, fault_of, refused
 
@@ -27,12 +28,12 @@ import sentattn
 from sentattn.config.request import read_request
 from sentattn.prediction.model import LoadedRun, load
 from sentattn.rendering import save, terminal
-from sentattn.run import Run, replacing, summarize, write_atomically, yaml_text
+from sentattn.run import Run, replacing, save_tensors, summarize, write_atomically, yaml_text
 from sentattn.train import predict_command
 from sentattn.training.checkpoint import FileInPlace
 from sentattn.training.resume import advice, open_interrupted
 
-QUOTED = ("path", "split", "test", "last.seed + 1", "missing")
+QUOTED = ("path", "split", "test", "last.seed + 1", "missing", "typed", "trust")
 """Names of what is inserted into commands and was quoted before, or needs no quotes."""
 TEXTS = ["The food was not good.", "A wonderful evening, never boring!", "ok"]
 
@@ -259,7 +260,7 @@ def test_what_has_another_format_is_refused(run_copy: Path, found: object) -> No
 
 
 def test_latest_is_the_newest_finished_run(
-    tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert refused(lambda: load("latest")) == [("run", "not_found")]
@@ -271,6 +272,7 @@ def test_latest_is_the_newest_finished_run(
     shutil.copytree(tmp_path / "outputs" / "newer", tmp_path / "outputs" / "newer" / "hub")  # by export format=hub
     (tmp_path / "outputs" / "newer" / "hub" / "result.json").touch()
     assert sentattn.load("latest").path == Path("outputs/newer")
+    assert capsys.readouterr().err == "latest is outputs/newer\n"
     assert refused(lambda: open_interrupted(Path("latest"))) == [("resume", "conflict")]
 
 
@@ -378,7 +380,7 @@ def test_every_printed_command_quotes_its_values() -> None:
     for file in package.rglob("*.py"):
         for command in re.findall(r"python -m sentattn\.[^\n]*", file.read_text(encoding="utf-8")):
             for inserted in re.findall(r"\{([^{}]*)\}", command):
-                quoted = "shlex." in inserted or inserted in QUOTED
+                quoted = "shlex." in inserted or "needed_trust(" in inserted or inserted in QUOTED
                 assert quoted, f"{file.name}: {command}"
 
 
@@ -403,3 +405,17 @@ def test_a_summary_has_metrics_and_costs() -> None:
         "peak_memory_bytes": 1000,
     }
     assert summarize({"status": None, "seconds": {"train": None, "total": 2.0}}) == {"seconds/total": 2.0}
+
+
+@pytest.mark.parametrize(("umask", "rights"), [(0o022, 0o644), (0o027, 0o640)])
+def test_permissions_of_tensors_follow_the_umask(umask: int, rights: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        save_tensors({"a": torch.ones(2)}, file := tmp_path / "a.safetensors")
+    finally:
+        os.umask(before)
+    assert file.stat().st_mode & 0o777 == rights
+
+
+def test_others_may_read_the_files_of_a_model(tiny_run: LoadedRun) -> None:
+    assert len({file.stat().st_mode for file in (tiny_run.path / "model").iterdir()}) == 1

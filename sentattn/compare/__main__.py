@@ -5,8 +5,8 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
                                   [format=table] [output=FILE] [columns=NAME,...] [report=FILE] [figure=FILE]
                                   [to=wandb] [trust=true]
 
-  FOLDER      run directories, or folders that hold some at any depth; runs that differ in their seed only are one row.
-              Trials of sweeps are left out unless their own directories are given
+  FOLDER      run directories, `latest`, or folders that hold some at any depth; runs that differ in their seed only
+              are one row. Trials of sweeps are left out unless their own directories are given
   split       test or val; by default test, and val for run directories of which none was tested, such as trials; or the
               name under which `evaluate` has written predictions on other data
   where       only runs with these settings, such as where=data=imdb,model/attention=structured,model.attention.hops=4
@@ -67,7 +67,7 @@ from sentattn.config.types import Tree
 from sentattn.console import csv_lines
 from sentattn.errors import Fault, RunError, SettingError, require_packages
 from sentattn.rendering import PAGES, PICTURES, require_format
-from sentattn.run import CONFIG, REPORT, SPLITS, TRIALS, Run, write_atomically, writing
+from sentattn.run import CONFIG, LATEST, REPORT, SPLITS, TRIALS, Run, load, write_atomically, writing
 
 if TYPE_CHECKING:
     from sentattn.compare.board import Leaderboard
@@ -102,7 +102,7 @@ ANALYSIS = ("split", "where", "margin", "pairs", "plan", "reference", "insight",
 def main(arguments: list[str]) -> None:
     """Runs the command."""
     options = _read_options(arguments)
-    paths = [Path(text) for text in options["runs"]]
+    options["runs"] = paths = [load(text).path if text == LATEST else Path(text) for text in options["runs"]]
     studies = [path for path in paths if (path / TRIALS).is_file()]
     comparisons = [] if options["to"] and studies == paths else _compare(paths, options)
     if comparisons:
@@ -220,7 +220,7 @@ def _default_split(paths: Sequence[Path]) -> str:
 def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     """Prints the comparisons, and writes the files that the options name."""
     from sentattn.compare.board import Leaderboard, insight_lines, named_insights
-    from sentattn.compare.leaderboard import board_lines, verdict_rows
+    from sentattn.compare.leaderboard import board_lines, csv_rows, verdict_rows
 
     board, style = Leaderboard(comparisons), options["format"]
     boards = ["\n".join(board_lines(comparison, style, options["columns"])) for comparison in comparisons]
@@ -228,19 +228,25 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     print(board.text(tables))
     if options["output"]:
         file = Path(options["output"])
-        _write(file, boards if style == "csv" else tables)
-        if style == "csv":
-            tests = ["\n".join(csv_lines(verdict_rows(comparison))) for comparison in comparisons]
-            _write(file.with_name(f"{file.stem}-tests{file.suffix}"), tests)
+        if style != "csv":
+            _write(file, tables)
+        else:
+            _write(file, csv_lines(csv_rows(comparisons, options["columns"])), "\n")
+            _write(file.with_name(f"{file.stem}-tests{file.suffix}"), csv_lines(verdict_rows(comparisons)), "\n")
             if any(comparison.insights for comparison in comparisons):
                 from sentattn.compare.insight import frame_rows
 
-                found = "\n".join(csv_lines(frame_rows(named_insights(comparisons))))
-                _write(file.with_name(f"{file.stem}-insight{file.suffix}"), [found])
-    run = Path(options["runs"][0])
+                found = csv_lines(frame_rows(named_insights(comparisons)))
+                _write(file.with_name(f"{file.stem}-insight{file.suffix}"), found, "\n")
+    run = options["runs"][0]
     is_run = len(options["runs"]) == 1 and (run / CONFIG).is_file()
     if report := options["report"] or (run / REPORT if is_run else None):
-        print(f"\nreport: {board.report(report)}")
+        try:
+            print(f"\nreport: {board.report(report)}")
+        except RunError as error:
+            if options["report"]:
+                raise
+            _warn(error.faults)  # it was not asked for, and the run may be another user's
     if options["figure"]:
         print(f"\nfigure: {board.figure(options['figure'])}")
     if options["to"]:
@@ -252,9 +258,9 @@ def _warn(faults: Iterable[Fault]) -> None:
         print(f"warning: {fault}", file=sys.stderr)
 
 
-def _write(path: Path, texts: Sequence[str]) -> None:
+def _write(path: Path, texts: Sequence[str], separator: str = "\n\n") -> None:
     with writing(path, "output"):
-        write_atomically(path, "\n\n".join(texts) + "\n")
+        write_atomically(path, separator.join(texts) + "\n")
 
 
 if __name__ == "__main__":

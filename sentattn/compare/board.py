@@ -36,7 +36,7 @@ class Leaderboard:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a setting, in the columns of `compare format=csv`, with `data` and `rows` after them.
+        """One row a setting, in the columns of `compare format=csv`, with the number of `rows` after them.
 
         Raises:
             SettingError: If pandas is not installed.
@@ -44,17 +44,17 @@ class Leaderboard:
         require_packages("frame", "leaderboard(...).frame", ["pandas"], "sentattn[pandas]")
         import pandas as pd
 
-        frames = []
-        for comparison in self.comparisons:
-            *rows, _ = board_rows(comparison)  # the last is the share of the largest class
-            frames.append(pd.DataFrame(rows).assign(data=comparison.data, rows=len(comparison.rows.labels_N)))
+        frames = [
+            pd.DataFrame(board_rows(one)[:-1]).assign(data=one.data, split=one.split, rows=len(one.rows.labels_N))
+            for one in self.comparisons  # without the share of the largest class
+        ]
         return pd.concat(frames, ignore_index=True)
 
     @property
     def pairs(self) -> list[dict[str, object]]:
         """The tests, in the columns of `NAME-tests.csv` of `compare format=csv output=NAME.csv`, in shares of 1."""
-        tests = map(verdict_rows, self.comparisons)
-        return [dict(zip(map(str, header), row, strict=True)) for header, *rows in tests for row in rows]
+        header, *rows = verdict_rows(self.comparisons)
+        return [dict(zip(map(str, header), row, strict=True)) for row in rows]
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Writes a page with charts, the numbers behind them, and texts on which settings disagree.

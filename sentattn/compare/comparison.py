@@ -25,9 +25,11 @@ from sentattn.compare.statistics import (
     verdict,
 )
 from sentattn.config.schema import SEEDS
+from sentattn.config.targets import needed_trust
 from sentattn.console import plural
 from sentattn.errors import Fault, RunError
 from sentattn.metrics import Ints, majority_share
+from sentattn.run import SPLITS
 
 if TYPE_CHECKING:
     from sentattn.compare.insight import Insight
@@ -120,6 +122,12 @@ class Comparison:
     def data(self) -> str:
         """Name of the data set."""
         return str(self.runs[0].result["data"])
+
+    @property
+    def title(self) -> str:
+        """Name of the data with the split, or with the data set that the models were trained on."""
+        own = self.split in SPLITS
+        return f"{self.data}, split {self.split}" if own else f"{self.split}, by models trained on {self.data}"
 
     @property
     def rows(self) -> Rows:
@@ -319,7 +327,8 @@ def _more_seeds(setting: Setting) -> str:
     """Returns the command that trains the seeds that a setting lacks for an interval."""
     last = setting.runs[-1]
     missing = SEEDS - len(setting.runs)
-    return f"python -m sentattn.train from={shlex.quote(str(last.run.path))} seed={last.seed + 1} seeds={missing}"
+    typed = f"from={shlex.quote(str(last.run.path))} seed={last.seed + 1} seeds={missing}"
+    return f"python -m sentattn.train {typed}{needed_trust(last.settings)}"
 
 
 def _p(value: float) -> str:

@@ -103,7 +103,7 @@ def _draw_curves(curves: Sequence[Curve], labels: Sequence[str], title: str, axe
         values = [100 * row[ACCURACY] for row in rows]
         axes.errorbar(curve.x, values, errors, capsize=1.5, label=label, **POINT | look)
     low, high = accuracy_range([with_interval(*accuracy) for curve in curves for accuracy in curve.accuracies])
-    axes.set(xlabel=title, ylabel="accuracy (%)", ylim=(100 * low, 100 * high), xscale="log")
+    axes.set(xlabel=f"{title}, log scale", ylabel="accuracy (%)", ylim=(100 * low, 100 * high), xscale="log")
     x = [x for curve in curves for x in curve.x]
     axes.set_xticks(ticks := log_ticks(min(x), max(x)), list(map(format_count, ticks)))
     axes.minorticks_off()

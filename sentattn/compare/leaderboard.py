@@ -70,10 +70,7 @@ def board_lines(comparison: Comparison, style: Format = "table", columns: Sequen
     By default the terminal has a few columns. A `SettingError` if there is no column of a name.
     """
     if style == "csv":
-        rows = board_rows(comparison)
-        names = _choose(list(rows[0]), columns)
-        cells_of = [[_or_empty(row.get(name, np.nan)) for name in names] for row in rows]
-        return csv_lines([names, *cells_of])
+        return csv_lines(csv_rows([comparison], columns))
     if style == "markdown":
         return markdown_lines(cells(comparison, columns))
     remarks = [line for note in notes(comparison.leaderboard) for line in wrap(note, "", "  ")]
@@ -85,13 +82,17 @@ def board_lines(comparison: Comparison, style: Format = "table", columns: Sequen
     return [*wrap(heading(comparison)), "", *lines, *remarks]
 
 
-def _or_empty(value: str | float) -> str | float:
-    return "" if isinstance(value, float) and np.isnan(value) else value
+def csv_rows(comparisons: Sequence[Comparison], columns: Sequence[str] = ()) -> list[list[Any]]:
+    """Returns the heading and the rows of comparisons as one table, which names data set and split of each row."""
+    rows = [{**row, "data": one.data, "split": one.split} for one in comparisons for row in board_rows(one)]
+    names = _choose(list(dict.fromkeys(name for row in rows for name in row)), columns)
+    known = [{name: x for name, x in row.items() if isinstance(x, str) or not np.isnan(x)} for row in rows]
+    return [names, *([row.get(name, "") for name in names] for row in known)]
 
 
 def heading(comparison: Comparison) -> str:
     """Returns the heading of a leaderboard: its data, and what its numbers are."""
-    text = f"{comparison.data}, split {comparison.split}: {comparison.counts}. Means over seeds with 95% intervals."
+    text = f"{comparison.title}: {comparison.counts}. Means over seeds with 95% intervals."
     if len({run.fingerprint for setting in comparison.settings for run in setting.runs} - {None}) > 1:
         text += " Not all settings were trained on the same rows."
     return text
@@ -154,15 +155,17 @@ def notes(settings: Sequence[Setting]) -> list[str]:
     return remarks
 
 
-def verdict_rows(comparison: Comparison) -> list[list[object]]:
+def verdict_rows(comparisons: Sequence[Comparison]) -> list[list[object]]:
     """Returns the tests, unrounded differences, ends of intervals and adjusted p-values; the header first."""
-    header = "first,second,family,first_seeds,second_seeds,difference,verdict,margin"
+    header = "data,split,first,second,family,first_seeds,second_seeds,difference,verdict,margin"
     for test in ("difference", "equivalence"):
         header += f",{test}_p,{test}_confidence,{test}_low,{test}_high"
     rows: list[list[object]] = [[*header.split(",")]]
-    for pair in comparison.tests:
+    for comparison, pair in ((one, pair) for one in comparisons for pair in one.tests):
         first, second = pair.first, pair.second
-        rows.append([first.name, second.name, "declared" if pair.declared else "exploratory"])
+        rows.append(
+            [comparison.data, comparison.split, first.name, second.name, "declared" if pair.declared else "exploratory"]
+        )
         rows[-1] += [len(first.runs), len(second.runs), pair.estimate.value, pair.verdict, comparison.margin / 100]
         of_difference, of_equivalence = pair.intervals
         rows[-1] += [pair.p_difference, 1 - pair.level, *of_difference]

@@ -18,11 +18,12 @@ import yaml
 from sentattn.compare.statistics import Estimate, correct_of, estimates
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.hashing import counted, default, hashed
+from sentattn.config.parameters import leaves
 from sentattn.config.schema import CHOICES, INIT_FROM, SEEDS
-from sentattn.config.targets import TARGET, check_targets, label
+from sentattn.config.targets import TARGET, check_targets, label, needed_trust
 from sentattn.config.types import Node, Tree, as_typed, parse
 from sentattn.console import Progress
-from sentattn.errors import Fault, RunError, UserError
+from sentattn.errors import Fault, RunError, UserError, suggestion
 from sentattn.metrics import Floats, Ints, classifier_metrics
 from sentattn.run import CONFIG, CONFIRMED, METRICS, MODEL, RESULT, SPLITS, TRIALS, Run
 
@@ -311,11 +312,13 @@ def read_runs(
     """
     evaluated: list[EvaluatedRun] = []
     faults: list[Fault] = []
+    keys: dict[str, None] = {}
     folders = run_folders(paths, faults)
     for path, trials in folders.items():
         try:
             run = Run(path, trust=trust)
             is_wanted = run.result.get("study") is None or path in paths
+            keys |= dict.fromkeys([*leaves(run.settings), *run.settings, *run.settings.get(CHOICES, {})])
             if is_wanted and all(_fits(run.settings, *text.split("=", 1)) for text in where):
                 evaluated.append(_read(run, split, trials))
         except UserError as error:
@@ -324,6 +327,9 @@ def read_runs(
         message = f"No finished run with predictions of split={split} is left." if split else "No finished run is left."
         if any(Run(path).is_trial for path in folders):
             message += " Trials of sweeps count only where their own directories are given."
+        for key in (text.partition("=")[0] for text in where):
+            if keys and key not in keys:
+                faults.append(Fault("where", "unknown", f"where={key}=...: no run has {key}.{suggestion(key, keys)}"))
         raise RunError(*faults, Fault("runs", "not_found", message))
     return evaluated, faults
 
@@ -364,10 +370,11 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
         table = pq.read_table(file, columns=columns, filters=[("split", "==", split)], partitioning=None)
     except FileNotFoundError as error:
         path = shlex.quote(str(run.path))
-        again = f"to train it again: python -m sentattn.train from={path}"
+        again, trust = f"to train it again: python -m sentattn.train from={path}", needed_trust(run.settings)
         if split not in SPLITS:
-            again = f"to write it: python -m sentattn.evaluate {path} name={split} data=NAME"
-        raise RunError(Fault("runs", "missing", f"{run.path} has no {file.name}; it is left out; {again}")) from error
+            again = f"to write it: python -m sentattn.evaluate {path} name={split} with the data of the other runs"
+        message = f"{run.path} has no {file.name}; it is left out; {again}{trust}"
+        raise RunError(Fault("runs", "missing", message)) from error
     except (OSError, ValueError, KeyError, ArrowException) as error:
         raise RunError(Fault("runs", "damaged", f"{file} cannot be read ({error}); it is left out.")) from error
     if not table.num_rows:
@@ -400,6 +407,8 @@ def _fits(settings: Node, key: str, text: str) -> bool:
     if "/" in key:
         return bool(get_path(settings, f"{CHOICES}.{key}") == text)
     value = get_path(settings, key)
+    if value is None:
+        value = next(iter(default(settings, key)), None)
     return value.get("name") == text if isinstance(value, Mapping) else text == as_typed(value) or value == parse(text)
 
 

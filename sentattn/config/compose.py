@@ -74,7 +74,7 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
     for argument in c.typed:
         top = argument.key.replace("/", ".").partition(".")[0]
         if only is not None and (top not in only or argument.key in KEPT_BY_TRAINED_MODEL):
-            message = f"{argument}: {argument.key} cannot be changed after the training of the model; leave it out."
+            message = f"{argument}: {argument.key} is no setting of data, or fixed since the training; leave it out."
         elif argument.key == "experiment":
             message = f"{argument} cannot be applied to saved settings: type the settings of the experiment."
         else:
@@ -157,6 +157,7 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str]
             continue
         elif argument.key in groups:
             hint = f"{suggestion(wrong[0], names)} There are {', '.join(names)}."
+            hint += f" A table is data=table data.train={wrong[0]}." if PurePath(wrong[0]).suffix else ""
             c.refuse(argument, "unknown", f"{argument}: {group} has no choice {wrong[0]!r}.{hint}")
             misspelt.append(f"{group.replace('/', '.')}.")
         elif argument.key not in RAW and ((name in names and not is_inside) or "/" in argument.key):
@@ -248,7 +249,8 @@ def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
             node = node.setdefault(parent, {}) if isinstance(node, dict) else None
         kind = type_of(c.written, argument.key)
         if not isinstance(node, dict) or isinstance(node.get(last), dict) or (last.startswith("_") and not is_class):
-            message = f"{argument.key} is not a single setting; choose a part as in model/attention=uniform."
+            part = "choose a part as in model/attention=uniform, a class of your own by a file in a --config-dir"
+            message = f"{argument.key} is not a single setting; {part}."
             c.refuse(argument, "unsupported", f"{argument}: {message}")
         elif kind is not None and not argument.text:
             message = f"{argument} has no value: {argument.key} must be {types.describe_type(kind)}."

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from sentattn.config.groups import conf_dir, get_path, load
+from sentattn.config.groups import conf_dir, get_path, group_of, load
 from sentattn.config.parameters import Signature, known
 from sentattn.config.schema import CODE, LOGS_ALONE, TOP, WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.targets import TARGET, is_own
@@ -97,7 +97,8 @@ def counted(settings: Node) -> Tree:
     The source of a class of one's own is a setting of its part, such as `model.attention._code_`.
     """
     idle = {path for path, has_no_effect in NO_EFFECT.items() if has_no_effect(settings)}
-    sources = {f"{path}._code_": source for path, source in settings.get(CODE, {}).items()}
+    code = settings.get(CODE, {}).items()
+    sources = {f"{path}._code_": source for path, source in code if group_of(path) not in WITHOUT_EFFECT_ON_RESULT}
     return dict(_counted(settings, "", idle)) | sources
 
 

@@ -55,6 +55,15 @@ def check_targets(saved: Node, choices: Choices, *, trust: bool = False) -> Tree
     return copy.deepcopy(dict(saved))
 
 
+def needed_trust(saved: Node) -> str:
+    """Returns ` trust=true`, which a command that loads saved settings needs where these name a class of one's own."""
+    try:
+        check_targets(saved, Choices.of())
+    except SettingError:
+        return " trust=true"
+    return ""
+
+
 def targets_in(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yields the path and the `_target_` of every mapping in settings that has one."""
     if isinstance(value, Mapping):

@@ -13,10 +13,11 @@ import reprlib
 import tempfile
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -192,6 +193,7 @@ class Split(Dataset[Batch]):
         gather_states: Returns the states of a frozen encoder for some rows, (B, length, E), which batches then have.
         labels: Class of each row.
         lengths: Number of tokens of each row after clipping.
+        whole_lengths: Number of tokens of each row before it.
         row: Position of each row in its split of the source.
         row_id: A hash of each row's text.
         group: The group of each row, such as its film, or "".
@@ -219,6 +221,7 @@ class Split(Dataset[Batch]):
         self.gather_states: Callable[[NDArray[np.int64], int], NDArray[np.float16]] | None = None
         self.labels = corpus.labels[rows]
         self.lengths = clipped(self._whole_lengths, self._max_length) + around
+        self.whole_lengths = self._whole_lengths + around
         self.row = corpus.positions[rows]
 
     def __len__(self) -> int:
@@ -267,6 +270,14 @@ class Split(Dataset[Batch]):
     def rationale(self, i: int) -> list[tuple[int, int]]:
         """Returns the character spans that decide the label of row `i`; empty where they are unknown."""
         return self._corpus.rationale(self._rows[i])
+
+
+def cut_texts(splits: Collection[Split], max_length: int | None) -> list[str]:
+    """Returns a message where texts are longer than is read: how many, and what share of all tokens is read."""
+    whole_N, read_N = (np.concatenate([*map(attrgetter(name), splits)]) for name in ("whole_lengths", "lengths"))
+    cut, share = np.count_nonzero(read_N < whole_N), read_N.sum() / max(1, whole_N.sum())
+    text = f"data.max_length={max_length} cuts {cut:,} of {len(read_N):,} texts: {share:.1%} of the tokens are read."
+    return [text] if cut else []
 
 
 def _surround(

@@ -16,9 +16,9 @@ from sentattn.config.schema import TRAIN
 from sentattn.config.types import Count, Whole, checked, name_fault
 from sentattn.data.batching import BatchLoader, FixedBuckets, ShuffledBatches, TrainingOrder, length_batches
 from sentattn.data.cache import Progress, cache_folder, no_progress
-from sentattn.data.corpus import Corpus, Source, Split, open_corpus
+from sentattn.data.corpus import Corpus, Source, Split, cut_texts, open_corpus
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
-from sentattn.data.splits import By, few_rows, select
+from sentattn.data.splits import MAX_SHOWN, By, few_rows, odd_labels, select
 from sentattn.data.tokenizer import RULES, Rules, Tokenizer
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
 from sentattn.errors import DataError, Fault, SettingError
@@ -215,11 +215,14 @@ class TextData(LightningDataModule, ABC):
             for split, rows in selection.rows.items()
         }
         sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in selection.rows.items())
+        more = f" and {len(self.labels) - MAX_SHOWN:,} more" if len(self.labels) > MAX_SHOWN else ""
         self.report = [
             *notes,
-            f"{self.name}: {sizes} rows; classes: {', '.join(self.labels)}.",
+            f"{self.name}: {sizes} rows; classes: {', '.join(self.labels[:MAX_SHOWN])}{more}.",
+            *odd_labels(self.labels),
             *selection.notes,
             *few_rows(corpus, selection.rows, self.labels),
+            *cut_texts([*self._splits.values()], self.max_length),
             *warnings,
         ]
         if "train" in selection.rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
@@ -217,6 +218,17 @@ def few_rows(corpus: Corpus, rows: Splits, labels: Sequence[str]) -> list[str]:
     more = f" and {len(few) - MAX_SHOWN:,} more" if len(few) > MAX_SHOWN else ""
     message = f"warning: classes with too few rows to learn or to evaluate: {', '.join(few[:MAX_SHOWN])}{more}."
     return [message] if few else []
+
+
+def odd_labels(labels: Sequence[str]) -> list[str]:
+    """Returns warnings about classes that differ in case alone, and about labels that may be several in one text."""
+    counts = Counter(map(str.casefold, labels))
+    alike = [repr(label) for label in labels if counts[label.casefold()] > 1][:MAX_SHOWN]
+    found = [f"warning: classes that differ in case alone: {', '.join(alike)}."] if alike else []
+    for sign in "|;,":
+        if len(labels) > 2 and 2 * sum(sign in label.strip(sign) for label in labels) > len(labels):
+            found.append(f"warning: most classes hold {sign!r}: a row has one label here, and each is a class.")
+    return found
 
 
 def repeats(ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from sentattn.config.schema import TRAIN
@@ -23,6 +22,7 @@ from sentattn.data.readers.download import fetch
 from sentattn.data.tokenizer import SPECIALS
 from sentattn.data.vector_file import NAMES, VectorFile, read_torchtext, torchtext_file
 from sentattn.errors import DataError, Fault
+from sentattn.run import save_tensors
 
 FORMAT = 2
 TRAINED_FORMAT = "svd 1"
@@ -142,7 +142,8 @@ def cached_table(identity: object, make: Callable[[], Vectors], *, cache: Path, 
 
     def write(fresh: Path) -> None:
         vectors = make()
-        save_file({VECTORS: torch.from_numpy(np.stack([*vectors.values()]))}, fresh, {WORDS: json.dumps([*vectors])})
+        tensors = {VECTORS: torch.from_numpy(np.stack([*vectors.values()]))}
+        save_tensors(tensors, fresh, {WORDS: json.dumps([*vectors])})
 
     return cached(entry, read, write, progress)
 

@@ -19,7 +19,6 @@ from sentattn.data.pieces import PieceTokenizer
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.insight.diagnostics import STEPS, integrated_gradients
 from sentattn.metrics import Floats, Ints
-from sentattn.models.attention.uniform import Uniform
 from sentattn.prediction.model import Classifier, LoadedRun
 from sentattn.prediction.prediction import Prediction, visible, word_spans
 from sentattn.rendering.html import Attributed
@@ -47,11 +46,6 @@ class Model:
         """Predicts a text; a `DataError` if it has no token."""
         few = len(self.encoded_spans(text)) <= MOST_TOKENS_OF_PAIRS
         return self.classifier.explain(text, pairs=pairs and few)
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether every token of a text has the same weight by construction."""
-        return isinstance(self.classifier.model.attention, Uniform)
 
     def word_spans(self, text: str) -> list[tuple[int, int]]:
         """Returns start and end of the words that the page shows: those of tokens, or of pieces joined."""

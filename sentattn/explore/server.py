@@ -76,7 +76,7 @@ class Explorer:
             for model in self.models:
                 prediction = model.predict(text, pairs=wanted.pairs)
                 attributed = model.integrated_gradients(prediction) if wanted.gradients else None
-                shown = article(prediction, is_uniform=model.is_uniform, attributed=attributed)
+                shown = article(prediction, attributed=attributed)
                 articles.append(render("sentattn.explore", "answer.html", shown=shown, id=f"{next(self._ids)}"))
             milliseconds = 1000 * (time.perf_counter() - started)
         edit = {"word": word, "replacement": clipped(replacement)}
@@ -117,7 +117,7 @@ def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
     async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
         """Refuses requests of other pages and large ones, and sets the headers that confine the page."""
         headers = request.headers
-        length = headers.get("content-length", "0" if request.method == "GET" else "")
+        length = headers.get("content-length", "0" if request.method in ("GET", "HEAD") else "")
         sent = request.query_params.get("token") or headers.get("authorization", "").removeprefix("Bearer ")
         needs_token = token and not request.url.path.endswith(".js")
         response: Response

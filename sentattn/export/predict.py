@@ -42,7 +42,8 @@ class Encoded(NamedTuple):
 class Model:
     """The exported model of a folder, with its tokenizer, labels and config.json."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | str) -> None:
+        folder = Path(folder)
         self.config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self.labels: list[str] = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -58,12 +59,20 @@ class Model:
     def predict(self, texts: Sequence[str]) -> list[dict[str, Any]]:
         """Returns label, probabilities, tokens, spans, unknown tokens and attention (hops, tokens) of each text.
 
+        A text without a token has no label, and no probabilities.
+
         Raises:
-            ValueError: If a text has no token or is not valid Unicode.
+            TypeError: If `texts` is a text.
+            ValueError: If a text is not valid Unicode.
         """
+        if isinstance(texts, str):
+            raise TypeError("texts are a list of texts: predict([text])")
         encoded = [self._encode(text) for text in texts]
         predictions: dict[int, dict[str, Any]] = {}
-        order = sorted(range(len(texts)), key=lambda i: len(encoded[i].ids))  # little padding
+        for i in (i for i, one in enumerate(encoded) if not one.ids):
+            predictions[i] = {"text": texts[i], "label": None, "probabilities": {}, "tokens": [], "spans": []}
+            predictions[i] |= {"unknown": [], "attention": [[]]}
+        order = sorted({*range(len(texts))} - {*predictions}, key=lambda i: len(encoded[i].ids))  # little padding
         for start in range(0, len(order), BATCH):
             batch = order[start : start + BATCH]
             lengths = np.array([len(encoded[i].ids) for i in batch], dtype=np.int64)
@@ -97,7 +106,7 @@ class Model:
             if self.config["tokenizer"] != "pieces":
                 spans = with_marks(text, spans)
         if not ids:
-            raise ValueError(f"a text must have at least one token, got {text!r}.")
+            return Encoded([], [], [])
         before, after = self.config["special_tokens"]["before"], self.config["special_tokens"]["after"]
         longest = self.config["max_length"]
         if longest is not None:
@@ -151,13 +160,13 @@ def english(version: str) -> Any:
 
 def lines(prediction: dict[str, Any]) -> Iterator[str]:
     """Yields a prediction as lines of text."""
-    yield f"{prediction['label']}: {prediction['text']}"
+    yield f"{prediction['label'] or 'no text'}: {prediction['text']}"
     for name, share in prediction["probabilities"].items():
         yield f"  {share:6.1%}  {name}"
     tokens = prediction["tokens"]
     if unknown := [tokens[i] for i in prediction["unknown"]]:
         yield f"  {len(unknown)} of {len(tokens)} tokens are not in the vocabulary: {', '.join(unknown)}"
-    width = max(map(len, tokens))
+    width = max(map(len, tokens), default=0)
     for token, *weights in zip(tokens, *prediction["attention"], strict=True):
         yield f"    {token:<{width}}  " + "  ".join(f"{weight:.3f}" for weight in weights)
 

@@ -24,7 +24,7 @@ from sentattn.data.tokenizer import Encoded, Span
 from sentattn.metrics import Floats, Ints
 from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.models.wide import WideAndDeep
-from sentattn.prediction.prediction import TIE
+from sentattn.prediction.prediction import TIE, ties
 
 Ids: TypeAlias = NDArray[np.integer]
 FORMAT = "6"
@@ -157,11 +157,6 @@ def share_of(label: int, classes_P: Floats) -> float:
 def ranks(weights_L: Floats) -> bool:
     """Whether weights rank tokens: False where all tokens that have a weight tie, as those of `uniform` and `last`."""
     return not ties(weights_L[weights_L > 0])
-
-
-def ties(scores_L: Floats) -> bool:
-    """Whether scores differ by rounding alone, as those of no token do."""
-    return not scores_L.size or bool(np.ptp(scores_L) <= TIE * np.abs(scores_L).max())
 
 
 def batches(lengths_N: Ints) -> Iterator[Ints]:

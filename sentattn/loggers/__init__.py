@@ -6,9 +6,11 @@ Each constructor returns a guarded logger that is not open yet; `build_logger` a
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -16,6 +18,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from sentattn.config.groups import nodes
+from sentattn.config.parameters import known
 from sentattn.config.targets import TARGET, label, slots
 from sentattn.config.types import Node, Whole
 from sentattn.errors import Fault, SettingError, require_packages
@@ -49,14 +52,25 @@ def build_loggers(
     settings: Node, directory: Path, *, setting: str, resumed: bool = False, study: str | None = None
 ) -> list[Guard]:
     """Returns the opened loggers of a run, none of whose errors reaches the training or another logger."""
-    from sentattn.build import instantiate
-
     run = LoggedRun(directory, settings, setting, resumed, study)
-    built: list[Guard | None] = [instantiate(node, run=run) for node in nodes(settings, "logger").values()]
+    built = [_build(node, run) for node in nodes(settings, "logger").values()]
     loggers = [logger for logger in built if logger is not None]
     for logger in loggers:
         logger.start()
     return loggers
+
+
+def _build(node: Node, run: LoggedRun) -> Guard | None:
+    """Returns a guarded logger: of a constructor here, which takes the run, or of a class derived from Lightning's."""
+    from pytorch_lightning.loggers import Logger
+
+    from sentattn.build import instantiate
+
+    takes = known(node).parameters
+    folder = {"save_dir": str(run.directory)} if "save_dir" in takes and "save_dir" not in node else {}
+    own, title = partial(instantiate, node, Logger, **folder), str(node[TARGET]).rpartition(".")[2]
+    guard: Guard | None = instantiate(node, run=run) if "run" in takes else _guard(title, own, "open", run)
+    return guard
 
 
 def wandb_logger(
@@ -74,11 +88,11 @@ def wandb_logger(
     """Returns a logger to Weights & Biases, on which runs that differ in their seed alone share a group.
 
     Args:
-        project: W&B project.
-        entity: W&B user or team; null for the account's own.
+        project: W&B project; where none is typed, `WANDB_PROJECT` counts.
+        entity: W&B user or team, or `WANDB_ENTITY`; null for the account's own.
         mode: `auto`, `online` or `offline`; the environment's `WANDB_MODE` overrides `auto`.
         host: Address of W&B's server; null is `WANDB_BASE_URL` or W&B's own.
-        job_type: Type of the run in W&B's tables.
+        job_type: Type of the run in W&B's tables, or `WANDB_JOB_TYPE`.
         examples: Validation rows on which the attention of the best epoch is drawn.
         texts: Texts on which the attention of the best epoch is drawn.
         table: Validation rows in the table of predictions.
@@ -94,7 +108,8 @@ def wandb_logger(
         raise SettingError(Fault("logger.host", "type", message))
     directory, settings, setting, resumed, study = run
     data, parts = settings["data"]["name"], label(settings)
-    name, run_id = f"{parts}-{data}-{directory.name}", directory.name
+    tags = [*parts.split(", "), data, *settings["tags"], *os.environ.get("WANDB_TAGS", "").split(",")]
+    name, run_id = os.environ.get("WANDB_NAME") or f"{parts}-{data}-{directory.name}", directory.name
     if study is not None:  # the directory's name is the trial's number, which is not unique in a project
         trial = directory.name if directory.name.isdigit() else f"{directory.parent.name}-{directory.name}"
         name, job_type = f"{study}-{trial}", "trial"
@@ -112,8 +127,8 @@ def wandb_logger(
         id=run_id,
         resumed=resumed,
         name=name,
-        group=settings["group"] or f"{data}-{parts}-{setting}",
-        tags=list(dict.fromkeys([*parts.split(", "), data, *settings["tags"]])),
+        group=settings["group"] or os.environ.get("WANDB_RUN_GROUP") or f"{data}-{parts}-{setting}",
+        tags=list(dict.fromkeys(filter(None, tags))),
         job_type=job_type,
         config={**settings, **slots(settings), "setting": setting},
     )
@@ -150,8 +165,8 @@ def mlflow_logger(*, experiment: str = "sentattn", tracking_uri: str | None = No
     """Returns a logger to MLflow, in which the run has the name of its directory.
 
     Args:
-        experiment: MLflow's experiment.
-        tracking_uri: Address of the tracking server or of a database; null keeps `mlflow.db` in the run directory.
+        experiment: MLflow's experiment, or `MLFLOW_EXPERIMENT_NAME`.
+        tracking_uri: Address of a server or database, or `MLFLOW_TRACKING_URI`; null keeps `mlflow.db` in the run.
         run: The run.
     """
     address = tracking_uri or f"sqlite:///{(run.directory / 'mlflow.db').resolve()}"

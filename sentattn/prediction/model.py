@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import yaml
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from sentattn import run as runs
 from sentattn.build import build_model
@@ -62,7 +62,7 @@ class Classifier:
         (folder / LABELS).write_text(json.dumps(self.labels, ensure_ascii=False) + "\n", encoding="utf-8")
         (folder / CONFIG).write_text(runs.yaml_text(self.config), encoding="utf-8")
         weights = {name: tensor.cpu().contiguous() for name, tensor in self.model.state_dict().items()}
-        save_file(weights, folder / WEIGHTS)
+        runs.save_tensors(weights, folder / WEIGHTS)
 
     @classmethod
     def load(cls, folder: Path, *, trust: bool = False) -> Classifier:
@@ -220,7 +220,11 @@ class LoadedRun(Run):
         labels, stream = self.classifier.labels, self.classifier.stream(as_texts(values), batch_size=batch_size)
         rows = [prediction_values(one, labels) for one in stream]
         columns = {name: [row[i] for row in rows] for i, name in enumerate(prediction_columns(labels, frame))}
-        return {**frame, **columns} if isinstance(frame, Mapping) else frame.assign(**columns)
+        if isinstance(frame, Mapping):
+            return {**frame, **columns}
+        import pandas as pd
+
+        return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
 
     def attention(self, texts: Any, *, text: Columns | None = None, batch_size: int = 64) -> list[TokenWeights]:
         """Returns the attention to each text as arrays; see `Classifier.attention`. The arguments are `predict`'s."""

@@ -71,6 +71,7 @@ class Prediction:
             the vector of logits whose softmax the probabilities are.
         ngrams: Of a model with a wide part, the n-grams that change a logit most, the largest change first.
         are_pieces: Whether tokens are pieces of words and special tokens, which pages show by whole words.
+        is_even: Whether tokens are words whose pieces all have the same weight, which ranks no word.
     """
 
     text: str
@@ -84,6 +85,7 @@ class Prediction:
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
     ngrams: list[NGram] = field(default_factory=list)
     are_pieces: bool = False
+    is_even: bool = False
 
     def __post_init__(self) -> None:
         assert self.attention, "a prediction has at least one row of attention"
@@ -106,6 +108,11 @@ class Prediction:
     def share(self) -> float:
         """The probability of the label; 0 in an empty prediction."""
         return 0.0 if self.label is None else self.probabilities[self.label]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the model read fewer words than the text has."""
+        return any(piece.unread for piece in pieces(self.text, self.spans))
 
     @property
     def mean_attention(self) -> list[float]:
@@ -161,7 +168,12 @@ class Prediction:
                 for ngram in self.ngrams
             ],
             are_pieces=False,
+            is_even=all(ties(row[words_L >= 0]) for row in np.asarray(self.attention)),
         )
+
+    def shades(self, row: Sequence[float]) -> list[float]:
+        """Returns the strength of each token's color in a row of weights, 0 to 1; 0 where all weights tie."""
+        return [0.0] * len(row) if self.is_even or ties(np.array(row)) else shades(row)
 
     def words(self, ngram: NGram) -> str:
         """Returns the words of an n-gram of this text."""
@@ -170,7 +182,8 @@ class Prediction:
     def to_json(self) -> dict[str, object]:
         """Returns an object for `json.dumps`, as `predict format=json` prints it, without empty optional fields."""
         ngrams = [ngram._asdict() | {"text": self.words(ngram)} for ngram in self.ngrams]
-        optional = {"parts": self.parts or None, "ngrams": ngrams or None, "pairs": self.pairs}
+        optional: dict[str, object] = {"cut": self.is_cut or None, "parts": self.parts or None}
+        optional |= {"ngrams": ngrams or None, "pairs": self.pairs}
         record = {name: getattr(self, name) for name in _JSON}
         return record | {name: value for name, value in optional.items() if value is not None}
 
@@ -186,7 +199,7 @@ class Predictions(list[Prediction]):
 
 def _shaded(prediction: Prediction, row: Sequence[float]) -> str:
     """Returns the text as HTML, each token shaded by its weight in a row of attention."""
-    strength = shades(row)
+    strength = prediction.shades(row)
     return "".join(
         escape(piece.text)
         if piece.token is None
@@ -290,6 +303,11 @@ def shades(weights: Sequence[float]) -> list[float]:
     return [min(1.0, weight / limit) for weight in weights]
 
 
+def ties(scores_L: NDArray[np.floating]) -> bool:
+    """Whether scores differ by rounding alone, as those of no token do."""
+    return not scores_L.size or bool(np.ptp(scores_L) <= TIE * np.abs(scores_L).max())
+
+
 def summary(words: Sequence[str], weights: Sequence[float], count: int = 3) -> str:
     """Returns the words with the largest weights of a row in one line, or how many words tie.
 
@@ -351,6 +369,6 @@ def notes(prediction: Prediction) -> list[str]:
 
 def cut_note(prediction: Prediction) -> str:
     """Returns a note where the model reads fewer words than a text has; else an empty string."""
-    if not any(piece.unread for piece in pieces(prediction.text, prediction.spans)):
+    if not prediction.is_cut:
         return ""
     return f"the text is cut: the model reads {len(prediction.tokens):,} tokens of it, and nothing where it shows ..."

@@ -24,7 +24,6 @@ from sentattn.prediction.prediction import (
     notes,
     pair_summary,
     pieces,
-    shades,
     summary,
     visible,
 )
@@ -79,10 +78,8 @@ class Attributed(NamedTuple):
     error: float
 
 
-def article(
-    prediction: Prediction, *, is_uniform: bool = False, attributed: Attributed | None = None
-) -> dict[str, object]:
-    """Returns the variables of `article.html` for a prediction; weights uniform by construction shade nothing."""
+def article(prediction: Prediction, *, attributed: Attributed | None = None) -> dict[str, object]:
+    """Returns the variables of `article.html` for a prediction; weights that tie shade nothing."""
     prediction = prediction.in_words()
     words = [clipped(word) for word in prediction.tokens]
     cut = cut_note(prediction)
@@ -92,12 +89,12 @@ def article(
         "classes": prediction.probabilities,
         "cut": cut,
         "notes": notes(prediction)[bool(cut) :],
-        "pieces": shaded_pieces(prediction, is_shaded=not is_uniform),
+        "pieces": shaded_pieces(prediction),
         "rows": [
             {
                 "name": name,
-                "top": f"uniform by construction: 1/{len(row)} each" if is_uniform else summary(words, row),
-                "limit": None if is_uniform else _rounded(color_limit(row)),
+                "top": "all tokens have the same weight" if prediction.is_even else summary(words, row),
+                "limit": _rounded(color_limit(row)) if any(prediction.shades(row)) else None,
                 "low": "weight 0",
                 "scale": _scale(color_limit(row), max(row, default=0.0)),
                 "weights": [_rounded(weight) for weight in row],
@@ -126,18 +123,17 @@ def _row_of(words: Sequence[str], label: str, attributed: Attributed) -> dict[st
     }
 
 
-def shaded_pieces(prediction: Prediction, *, is_shaded: bool = True) -> list[tuple[Piece, float | None, bool]]:
+def shaded_pieces(prediction: Prediction) -> list[tuple[Piece, float | None, bool]]:
     """Returns a text piece by piece: of a token the strength of its mean attention, and whether it is unknown."""
     prediction = prediction.in_words()
-    strength, unknown = shades(prediction.mean_attention), set(prediction.unknown)
+    strength, unknown = prediction.shades(prediction.mean_attention), set(prediction.unknown)
     shaded: list[tuple[Piece, float | None, bool]] = []
     for piece in pieces(prediction.text, prediction.spans):
         if piece.token is None:
             shaded.append((piece, None, False))
         else:
-            shade = strength[piece.token] if is_shaded else 0.0
             word = prediction.text[slice(*prediction.spans[piece.token])]
-            shaded.append((piece._replace(text=clipped(word)), shade, piece.token in unknown))
+            shaded.append((piece._replace(text=clipped(word)), strength[piece.token], piece.token in unknown))
     return shaded
 
 

@@ -151,7 +151,11 @@ class _Page:
         self.write(MARGIN, y, title, TITLE_SIZE, color="black", weight="bold")
         left = MARGIN + self.width(title, TITLE_SIZE, "bold") + 0.12
         self.write(left, y, _percent(prediction.share), TITLE_SIZE, color="black")
-        self._draw_scale(limit, largest)
+        if any(map(any, map(prediction.shades, rows))):
+            self._draw_scale(limit, largest)
+        else:  # white, as what a model without attention reads
+            self.write(SCALE_LEFT, self.top + SCALE_HEIGHT / 2, "all words have the same weight")
+            rows = [[0.0] * len(row) for row in rows]
         self.top += 0.3
         for note in [_others(prediction), *notes(prediction)]:
             self.write_note(note)

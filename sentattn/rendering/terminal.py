@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from sentattn.prediction.prediction import UNREAD, Prediction, notes, pair_summary, pieces, shades, summary, visible
+from sentattn.prediction.prediction import UNREAD, Prediction, notes, pair_summary, pieces, summary, visible
 
 NARROWEST, WIDEST, BAR, BEGINNING = 20, 100, 30, 60  # columns
 MAX_CLASSES, MAX_BLOCKS, MAX_LINES = 10, 6, 3
@@ -111,7 +111,7 @@ def _colored(
 ) -> list[tuple[Text, float]]:
     """Returns the lines of the text, each token on the color of its weight, with the largest weight in each line."""
     text, starts = Text(), []
-    strength, unknown = shades(row), set(prediction.unknown)
+    strength, unknown = prediction.shades(row), set(prediction.unknown)
     for piece in pieces(prediction.text, prediction.spans):
         signs = piece.text.replace("\t", " ")
         if piece.token is None:

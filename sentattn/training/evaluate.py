@@ -93,19 +93,21 @@ class Evaluator:
         return Evaluation(dict(metrics), module.probabilities)
 
 
-def evaluate_run(run: LoadedRun, settings: Node, split: str) -> tuple[Evaluation, Split]:
+def evaluate_run(run: LoadedRun, settings: Node, split: str, name: str) -> tuple[Evaluation, Split]:
     """Evaluates a run's model on `val` or `test`, read with the run's vocabulary and length.
 
-    The settings are those of the run, or the same with other data.
+    The settings are those of the run, or the same with other data. `name` is what the evaluation is called.
 
     Returns:
         The evaluation, and the rows that it is of.
 
     Raises:
-        UserError: If the run has no model, or the data's labels are not the model's.
+        UserError: If the run has no model, the data's labels are not the model's, or the run has an evaluation of that
+            name on other rows.
     """
     quiet_libraries()
     data = _read_data(run, settings, split)
+    run.require_same_rows(name, data.split(split))
     # Class weights are those of the rows that the model was trained on, not of those it is evaluated on.
     class_counts = run.classifier.config.get("class_counts") or data.class_counts
     trainer = settings["trainer"]

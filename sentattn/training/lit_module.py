@@ -28,7 +28,7 @@ from sentattn.metrics import CONFUSION_METRICS, classifier_metrics
 from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.prediction.model import load
 from sentattn.run import Run
-from sentattn.training.losses import ClassifierLoss, LossParts, at_least_float32
+from sentattn.training.losses import ClassifierLoss, LossParts, OwnLoss, at_least_float32
 from sentattn.training.schedulers import Steps
 
 Schedule = Callable[[Optimizer, Steps], LRScheduler | None]
@@ -294,11 +294,12 @@ def build_lit(
     Raises:
         SettingError: If the schedule or the loss refuses its settings.
     """
+    counts = {"class_counts": class_counts} if "class_counts" in known(settings["loss"]).parameters else {}
     with explained("loss"):
-        loss = instantiate(settings["loss"], nn.Module, class_counts=class_counts)
+        loss = instantiate(settings["loss"], nn.Module, **counts)
     return LitClassifier(
         model=model,
-        loss=loss,
+        loss=loss if isinstance(loss, ClassifierLoss) else OwnLoss(loss),
         optimizer=partial(build_optimizer, settings),
         scheduler=instantiate(settings["scheduler"]),
         classes=len(class_counts),

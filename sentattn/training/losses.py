@@ -135,6 +135,18 @@ class ClassifierLoss(nn.Module):
         return loss + self.penalty * terms["penalty"] if self.penalty else loss
 
 
+class OwnLoss(ClassifierLoss):
+    """A loss of PyTorch's form, from logits and labels to the mean over rows, in place of the cross entropy."""
+
+    def __init__(self, loss: nn.Module) -> None:
+        super().__init__(class_counts={})
+        self.loss = loss
+
+    def cross_entropy(self, logits_BC: Tensor, labels_B: Tensor, *, smooth: bool = True) -> Tensor:
+        value: Tensor = self.loss(at_least_float32(logits_BC), labels_B)
+        return value
+
+
 def at_least_float32(numbers: Tensor) -> Tensor:
     """Returns bfloat16 and float16 as float32, and other numbers as they are."""
     return numbers.to(torch.promote_types(numbers.dtype, torch.float32))

@@ -14,15 +14,15 @@ from typing import TypeAlias
 
 from sentattn import run
 from sentattn.config.compose import ENCODER, TOKENIZER
-from sentattn.config.groups import Choices, get_path
+from sentattn.config.groups import get_path
 from sentattn.config.hashing import setting_hash
 from sentattn.config.schema import HASHED_BY_CONTENT
-from sentattn.config.targets import check_targets
+from sentattn.config.targets import needed_trust
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
 from sentattn.data.hub import content_hash, find_folder
 from sentattn.distributed.devices import resolve_precision
-from sentattn.errors import Fault, RunError, SettingError, UserError
+from sentattn.errors import Fault, RunError, UserError
 
 SAME = ("seed", "test", *HASHED_BY_CONTENT)
 """Keys outside the hash of a setting in which duplicate runs are equal too."""
@@ -37,7 +37,7 @@ def open_interrupted(path: Path) -> run.Run:
     """
     interrupted = run.load(path)
     path = interrupted.path
-    again = f"to train with its settings from the start: python -m sentattn.train from={shlex.quote(str(path))}"
+    again = f"to train with its settings from the start: {_train_from(interrupted)}"
     if (path / run.RESULT).exists():
         status = interrupted.result.get("status")
         raise RunError(Fault("resume", "conflict", f"{path} has ended ({status}), nothing is left to resume; {again}"))
@@ -51,12 +51,13 @@ def advice(interrupted: run.Run | None) -> str:
     """Returns what to type after an interruption of a run, or before there is one."""
     if interrupted is None or not interrupted.last_checkpoint.is_file():
         return "nothing was trained yet: type the same command again."
-    command = f"python -m sentattn.train resume={shlex.quote(str(interrupted.path))}"
-    try:
-        check_targets(interrupted.settings, Choices.of())
-    except SettingError:  # the settings name a class of the user's own
-        command += " trust=true"
-    return f"continue with: {command}"
+    typed = f"resume={shlex.quote(str(interrupted.path))}{needed_trust(interrupted.settings)}"
+    return f"continue with: python -m sentattn.train {typed}"
+
+
+def _train_from(saved: run.Run) -> str:
+    """Returns the command that trains with the settings of a run from the start."""
+    return f"python -m sentattn.train from={shlex.quote(str(saved.path))}{needed_trust(saved.settings)}"
 
 
 def require_encoder(saved: run.Run, settings: Node) -> None:
@@ -66,10 +67,9 @@ def require_encoder(saved: run.Run, settings: Node) -> None:
         RunError: If they have, and `settings` have the same encoder as the run.
     """
     if get_path(settings, ENCODER) == get_path(saved.settings, ENCODER) and (change := _encoder_change(saved)):
-        again = f"python -m sentattn.train from={shlex.quote(str(saved.path))}"
         message = (
             f"{saved.path} began with other files of the pretrained encoder: {change}. Restore them, or train on those "
-            f"of now from the start: {again} {ENCODER}={shlex.quote(str(get_path(settings, ENCODER)))}"
+            f"of now from the start: {_train_from(saved)} {ENCODER}={shlex.quote(str(get_path(settings, ENCODER)))}"
         )
         raise RunError(Fault(ENCODER, "conflict", message))
 
@@ -104,8 +104,7 @@ def require_same(interrupted: run.Run, current: Mapping[str, str | None]) -> Non
         if before[name] != current[name]:
             message = (
                 f"{interrupted.path} began with another {name} ({before[name]}) than it has now ({current[name]}): "
-                f"{cause} changed. Restore it, or train from the start: "
-                f"python -m sentattn.train from={shlex.quote(str(interrupted.path))}"
+                f"{cause} changed. Restore it, or train from the start: {_train_from(interrupted)}"
             )
             raise RunError(Fault(key, "conflict", message))
 

@@ -35,13 +35,13 @@ def test_frame_and_pairs_are_the_csv_of_the_command(folder: Path) -> None:
     tests = list(csv.DictReader((folder / "board-tests.csv").read_text().splitlines()))
     board = sentattn.leaderboard(folder)
     frame = board.frame
-    assert [*frame.columns] == [*rows[0], "data", "rows"]
+    assert [*frame.columns] == [*rows[0], "rows"]
     assert majority["settings"] == MAJORITY
     assert frame["settings"].tolist() == ["structured", "lstm_mean", "mean"]
     assert (frame["data"] == "demo").all()
     assert (frame["rows"] == 300).all()
     for row, record in zip(rows, frame.to_dict("records"), strict=True):
-        for name in rows[0].keys() - {"settings"}:
+        for name in rows[0].keys() - {"settings", "data", "split"}:
             text, number = row[name], record[name]
             assert isinstance(number, int | float)
             assert math.isnan(number) if text == "" else float(text) == number, name

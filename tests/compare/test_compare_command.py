@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,35 @@ def test_csv_has_ends_of_intervals_where_there_are_seeds(folder: Path, tmp_path:
     assert rows["mean"]["accuracy_low"] == ""
     assert structured["parameters"] == "1234"
     assert float(structured["train_seconds"]) == 11
+
+
+def test_csv_of_several_data_is_one_table(folder: Path, tmp_path: Path) -> None:
+    for seed in range(3):
+        for accuracy, model in ((0.9, "structured"), (0.6, "mean")):
+            make_run(folder, f"model={model}", "data=imdb", seed=seed, accuracy=accuracy, rows_seed=1)
+    file = tmp_path / "board.csv"
+    assert main([str(folder), "format=csv", f"output={file}"]) == 0
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+    assert Counter((row["data"], row["split"]) for row in rows) == {("demo", "test"): 4, ("imdb", "test"): 3}
+    assert all(0 < float(row["accuracy"]) < 1 for row in rows)
+    tests = list(csv.DictReader(file.with_name("board-tests.csv").read_text().splitlines()))
+    assert {row["data"] for row in tests} == {"demo", "imdb"}
+    assert all(float(row["difference_low"]) < float(row["difference_high"]) for row in tests)
+
+
+def test_a_run_that_may_not_be_written_is_compared(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("sentattn.compare.report.page.write_atomically", refuse)
+    [run] = folder.glob("demo/mean/*")
+    assert main([str(run)]) == 0
+    out, err = capsys.readouterr()
+    assert "accuracy" in out
+    assert "Permission denied" in err
+    assert main([str(run), f"report={folder / 'page.html'}"]) == 2
 
 
 def test_a_table_in_markdown(folder: Path, tmp_path: Path) -> None:
@@ -102,6 +132,27 @@ def test_a_filter_may_be_a_list(folder: Path, capsys: pytest.CaptureFixture[str]
     assert main([str(folder), "where=model.wide.orders=[1,2],seed=0"]) == 0
     assert "demo, split test: 200 rows" in capsys.readouterr().out
     assert main([str(folder), "where=model.wide.orders=[1,3],seed=0"]) == 2
+
+
+def test_a_filter_finds_defaults_and_names_what_no_run_has(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(folder, "model=structured", "model.freeze_attention=true", rows=1000, films=50)
+    assert main([str(folder), "where=model.freeze_attention=false,model/attention=structured"]) == 0
+    assert "frozen" not in capsys.readouterr().out
+    for typed, meant in (("modle=structured", "'model'"), ("model.attention.hop=4", "'model.attention.hops'")):
+        assert main([str(folder), f"where={typed}"]) == 2
+        err = capsys.readouterr().err
+        assert f"Did you mean {meant}?" in err
+        assert main([str(folder), f"where={typed.replace('hop=', 'hops=').replace('modle', 'model')},seed=9"]) == 2
+        assert "Did you mean" not in capsys.readouterr().err
+
+
+def test_the_latest_run_is_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.joinpath("outputs").mkdir()
+    for child in [*folder.glob("demo")]:
+        child.rename(folder / "outputs" / child.name)
+    monkeypatch.chdir(folder)
+    assert main(["latest"]) == 0
+    assert len([*folder.glob("outputs/demo/*/*/report.html")]) == 1
 
 
 def test_runs_that_are_left_out_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

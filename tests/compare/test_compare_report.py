@@ -31,6 +31,7 @@ from sentattn.compare.report.charts import (
     cost_charts,
     curve_chart,
     key,
+    leaderboard_chart,
     learning_charts,
     log_ticks,
     reliability_chart,
@@ -380,14 +381,34 @@ def test_settings_beyond_the_first_are_in_tables_alone() -> None:
 
 def test_a_single_run_has_the_loss_of_its_training_rows_too(tmp_path: Path) -> None:
     path = make_run(tmp_path, "model=mean")
-    rows = [{"epoch": n, "val/accuracy": 0.8, "val/log_loss": 1 / n, "train/cross_entropy": 2 / n} for n in (1, 2)]
+    rows = [
+        {"epoch": n, "val/accuracy": 0.8, "val/log_loss": 1 / n, "train/cross_entropy": 2 / n, "train/accuracy": 0.8}
+        for n in (1, 2)
+    ]
     (path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
     accuracy, log_loss = learning_charts(compare(tmp_path).leaderboard)
-    assert [trace.name for trace in accuracy.figure.data] == ["validation"]
+    assert [trace.name for trace in accuracy.figure.data] == ["validation", "training"]
+    assert accuracy.figure.layout.yaxis.range == pytest.approx((0.775, 0.825))  # of a constant
     assert {trace.name: tuple(trace.y) for trace in log_loss.figure.data} == {
         "validation": (1, 0.5),
         "training": (2, 1),
     }
+
+
+def test_names_next_to_an_axis_are_whole() -> None:
+    labels = np.arange(40) % 2
+    names = ["mean, attention=structured", "mean, attention=structured, frozen attention"]
+    settings = [make_setting(np.eye(2)[labels][None], labels, name) for name in names]
+    [drawn] = leaderboard_chart(settings)
+    shown = [text.replace("<br>", " ") for text in drawn.figure.layout.yaxis.ticktext]
+    assert shown == [f"1 {names[0]}", f"2 {names[1]}"]
+
+
+def test_a_metric_without_an_error_has_no_interval(tmp_path: Path) -> None:
+    make_run(tmp_path, "model=mean", accuracy=1.0)
+    metrics = part(compare(tmp_path)).sections[0].tables[0]
+    rows = {name: (value, interval) for name, value, interval in metrics.rows}
+    assert rows["f1 macro"] == ("1.0000", "")
 
 
 def test_names_of_classes_are_escaped_once_for_every_setting() -> None:

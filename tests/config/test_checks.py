@@ -24,6 +24,8 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "model.head.widht=3": ("model.head.widht", "unknown", "'model.head.width'"),
     "model@other=mean": ("model", "unknown", "key=value"),
     "hops=4": ("hops", "unknown", "'model.attention.hops'"),
+    "epochs=10": ("epochs", "unknown", "'trainer.max_epochs'"),
+    "data=reviews.csv": ("data", "unknown", "data=table data.train=reviews.csv"),
     "max_epoch=4": ("max_epoch", "unknown", "'trainer.max_epochs'"),
     "data=imbd": ("data", "unknown", "Did you mean 'imdb'?"),
     "data=demo data.val_by=group": ("data.val_by", "unknown"),

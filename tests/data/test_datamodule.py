@@ -133,6 +133,19 @@ def test_report(data_of: Callable[..., ListData]) -> None:
     assert re.findall(r"\d\S*", vocabulary) == ["3", "50.0%"]
 
 
+@pytest.mark.parametrize(
+    ("max_length", "numbers"), [(4, []), (3, ["1", "6", "94.1%"]), (2, ["4", "6", "70.6%"]), (None, [])]
+)
+def test_texts_that_are_cut_are_reported(
+    max_length: int | None, numbers: list[str], data_of: Callable[..., ListData]
+) -> None:
+    # 3, 2 and 3 words in train, 2 in val, 3 and 4 in test
+    data = data_of({**ROWS, "test": [Row("bad play now", 0), Row("a very bad film", 0)]}, max_length=max_length)
+    data.prepare()
+    shown = [message for message in data.report if message.startswith("data.max_length=")]
+    assert [re.findall(r"(?<= )\d\S*", message) for message in shown] == ([numbers] if numbers else [])
+
+
 def test_the_fingerprint_depends_on_rows_only(data_of: Callable[..., ListData]) -> None:
     first, same, fewer = data_of(), data_of(vocab_size=1, max_length=1, batch_size=9), data_of(limit=1)
     for data in (first, same, fewer):

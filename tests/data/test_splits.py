@@ -11,7 +11,7 @@ import pytest
 from refusals import fault_of, refused
 
 from sentattn.data.corpus import Corpus, Row
-from sentattn.data.splits import MAX_TEST_ROWS, Selection, few_rows, num_rows, select
+from sentattn.data.splits import MAX_TEST_ROWS, Selection, few_rows, num_rows, odd_labels, select
 
 # Row 1 repeats row 0; "both" stands in train and test; test repeats itself once.
 TRAIN = ["one", "one", "two", "both", "three"]
@@ -326,6 +326,22 @@ def test_classes_with_few_rows_are_warned_of(
     assert len(messages) == bool(named)
     assert all(name in messages[0] for name in named)
     assert sum(message.count("train") for message in messages) == len(named)
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"),
+    [
+        (("good", "Good", "bad"), ["'good', 'Good'"]),
+        (("a", "b", "a|b", "a|c", "b|c"), ["'|'"]),
+        (("a", "b", "a|b"), []),
+        (("a;b", "b;c"), []),  # two classes are no sets of labels
+        (("good", "bad"), []),
+    ],
+)
+def test_labels_that_may_be_none_of_the_users_are_warned_of(labels: tuple[str, ...], named: list[str]) -> None:
+    messages = odd_labels(labels)
+    assert len(messages) == len(named)
+    assert all(name in message for name, message in zip(named, messages, strict=True))
 
 
 def test_few_of_many_classes_are_named(corpus_of: Callable[..., Corpus]) -> None:

@@ -216,7 +216,7 @@ def test_a_full_disk_while_vectors_are_cached_is_reported(
     def full(*_: object) -> None:
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("sentattn.data.word_vectors.save_file", full)
+    monkeypatch.setattr("safetensors.torch.save_file", full)
     fault = fault_of(lambda: read(file, "the", cache=tmp_path / "cache"))
     assert (fault.key, fault.kind) == ("data.cache_dir", "unwritable")
     assert "No space left on device" in fault.message

@@ -68,7 +68,7 @@ def assert_same(run: LoadedRun) -> None:
     predictions = script.Model(folder).predict(TEXTS)
     for prediction, expected in zip(predictions, run.predict(TEXTS), strict=True):
         exported, other = json.loads(json.dumps(prediction)), json.loads(json.dumps(expected.to_json()))
-        for inside in ("parts", "ngrams"):  # the graph gives the sum alone
+        for inside in ("cut", "parts", "ngrams"):  # the graph gives the sum alone
             other.pop(inside, None)
         assert list(exported) == list(other)
         for key in ("text", "label", "tokens", "spans", "unknown"):
@@ -77,6 +77,20 @@ def assert_same(run: LoadedRun) -> None:
         assert exported["probabilities"] == pytest.approx(other["probabilities"], abs=1e-4)
         for row, expected_row in zip(exported["attention"], other["attention"], strict=True):
             assert row == pytest.approx(expected_row, abs=1e-4)
+
+
+def test_a_text_without_a_token_is_predicted_next_to_others(exported: Callable[..., LoadedRun]) -> None:
+    folder = exported("model=mean").path / export.ONNX
+    model = script.Model(str(folder))
+    empty, good, blank = model.predict(["", "good film", " \n"])
+    assert (empty["label"], empty["probabilities"], empty["tokens"]) == (None, {}, [])
+    assert blank == empty | {"text": " \n"}
+    assert good == model.predict(["good film"])[0]
+    assert model.predict([]) == []
+    with pytest.raises(TypeError):
+        model.predict("good film")
+    assert list(script.lines(empty)) == ["no text: "]
+    assert without_torch(folder, "", "good film").returncode == 0
 
 
 # test_export_pieces.py has models over a pretrained encoder.

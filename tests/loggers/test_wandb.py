@@ -64,6 +64,23 @@ def test_offline_run_has_settings_group_tags_and_job_type(run: Run, logged: dict
     assert logged["exit_code"] == 0
 
 
+def test_variables_of_the_loggers_count_where_nothing_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_wandb = {"PROJECT": "2026", "ENTITY": "us", "JOB_TYPE": "try", "NAME": "mine", "RUN_GROUP": "all", "TAGS": "a,b"}
+    for name, value in of_wandb.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://localhost:1")
+    node = compose(["logger=wandb"])["logger"]
+    assert (node["project"], node["entity"], node["job_type"]) == ("2026", "us", "try")
+    assert compose(["logger=wandb", "logger.project=typed"])["logger"]["project"] == "typed"
+    assert compose(["logger=mlflow"])["logger"]["tracking_uri"] == "http://localhost:1"
+    (built := logger(tmp_path)).start()
+    run = built.experiment
+    assert (run.name, run.group, run.tags) == ("mine", "all", ("mean", "demo", "try", "a", "b"))
+    built.finish({})
+
+
 def test_config_has_the_parts_of_the_model(logged: dict[str, Any]) -> None:
     parts = {name: logged["config"][name] for name in ("embedding", "encoder", "attention", "pooling")}
     assert parts == {"embedding": "words", "encoder": "bilstm", "attention": "structured", "pooling": "flatten"}

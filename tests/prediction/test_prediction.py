@@ -3,7 +3,7 @@ import re
 import unicodedata
 
 import pytest
-from example_predictions import SENTENCE, WORD, example, paired
+from example_predictions import SENTENCE, WORD, clipped, example, paired, with_spans
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +45,11 @@ def test_json_has_all_fields() -> None:
         "attention": [[0.9, 0.1]],
     }
     assert list(prediction.to_json()) == [*KEYS, "attention"]
+
+
+def test_json_says_that_a_text_is_cut() -> None:
+    assert clipped("a b c", [0, 2]).to_json()["cut"] is True
+    assert "cut" not in clipped("a b c", [0, 1, 2]).to_json()
 
 
 def test_mean_attention_is_the_mean_of_each_column() -> None:
@@ -131,9 +136,23 @@ def test_shades_increase_with_weights(weights: list[float]) -> None:
 def test_shades_of_short_rows() -> None:
     assert shades([0.6, 0.3, 0.1]) == pytest.approx([0.9, 0.45, 0.15])  # of three, twice an even share is 2/3
     assert shades([0.5, 0.25, 0.125, 0.125]) == [1.0, 0.5, 0.25, 0.25]
-    assert shades([0.25] * 4) == [0.5] * 4
     assert shades([1.0]) == [1.0]
     assert color_limit([]) == 1.0
+
+
+def test_weights_that_tie_shade_nothing() -> None:
+    for even in ([0.25] * 4, [0.25, 0.25 + 1e-8, 0.25, 0.25], [1.0], []):
+        assert example("a b c d").shades(even) == [0.0] * len(even)
+    assert example("a b").shades([0.75, 0.25]) == shades([0.75, 0.25])
+
+
+def test_even_weights_of_pieces_shade_no_word_of_several_pieces() -> None:
+    spans = [(0, 0), (0, 4), (4, 7), (8, 11), (11, 11)]  # [CLS] play ing not [SEP]
+    even = with_spans("playing not", spans, [0.2] * 5).in_words()
+    assert even.mean_attention == pytest.approx([0.4, 0.2])
+    assert even.shades(even.mean_attention) == [0.0, 0.0]
+    peaked = with_spans("playing not", spans, [0.2, 0.1, 0.1, 0.5, 0.1]).in_words()
+    assert peaked.shades(peaked.mean_attention)[1] > 0
 
 
 def test_shades_of_a_long_row_with_an_outlier() -> None:

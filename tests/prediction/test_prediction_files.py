@@ -130,7 +130,8 @@ def test_json_lines_have_all_fields(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["text"], row["stars"]) for row in rows] == [(text, 3) for text in TEXTS]
     assert rows[0]["attention"] == [[1.0]]
-    assert list(rows[0]) == ["text", "stars", "label", "probabilities", "tokens", "spans", "unknown", "attention"]
+    own = ["label", "probabilities", "tokens", "spans", "unknown", "attention", "cut"]
+    assert list(rows[0]) == ["text", "stars", *own]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv"])
@@ -201,6 +202,14 @@ def test_a_table_in_parquet_keeps_its_columns(tmp_path: Path) -> None:
     first, second = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
     assert (first["day"], first["label"]) == ("2026-01-02", "positive")
     assert (second["label"], second["error"]) == (None, "no text")
+
+
+def test_words_that_are_added_are_no_formula(tmp_path: Path) -> None:
+    for sign in "=+-@":
+        (tmp_path / "in.csv").write_text(f"text\n{sign}HYPERLINK\n")
+        write_all(tmp_path / "in.csv", tmp_path / "out.csv")
+        _, [text, *_, unknown, _] = read_table(tmp_path / "out.csv")
+        assert (text, unknown) == (f"{sign}HYPERLINK", f" {sign}")  # the cells of the input stay
 
 
 def test_predictions_replace_no_columns() -> None:

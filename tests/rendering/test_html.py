@@ -171,13 +171,11 @@ def test_packed_weights_are_exact_to_a_step(weights: list[list[float]]) -> None:
     assert unpacked == pytest.approx([weight for row in weights for weight in row], abs=0.51 / 65535)
 
 
-def test_uniform_weights_are_named_and_shade_nothing() -> None:
-    prediction = Prediction("a b", "x", {"x": 1.0}, ["a", "b"], [(0, 1), (2, 3)], [[0.5, 0.5]])
-    shown = article(prediction, is_uniform=True)
+def test_even_weights_are_named_and_shade_nothing() -> None:
+    shown = article(Prediction("a b", "x", {"x": 1.0}, ["a", "b"], [(0, 1), (2, 3)], [[0.5, 0.5]]))
     assert [shade for _, shade, _ in shown["pieces"]] == [0.0, None, 0.0]
-    assert "uniform by construction" in shown["rows"][0]["top"]
+    assert shown["rows"][0]["top"] == "2 words tie at 0.500"
     assert shown["rows"][0]["limit"] is None
-    assert [shade for _, shade, _ in article(prediction)["pieces"]] == [0.5, None, 0.5]
 
 
 def test_a_long_word_is_shown_by_its_start() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from example_predictions import SENTENCE, clipped, example, paired, peaked
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
@@ -64,6 +65,14 @@ def test_each_hop_adds_a_row() -> None:
     assert size(two)[1] - size(one)[1] == pytest.approx(2 * png.HOP_ROW)
     assert {"mean", "hop 1", "hop 2"} <= set(texts(two))
     assert "mean" not in texts(one)
+
+
+def test_even_weights_are_white_and_have_no_scale() -> None:
+    drawn = draw([example("a b c d", [0.25] * 4)])
+    assert "all words have the same weight" in texts(drawn)
+    assert not [text for text in texts(drawn) if text.startswith("weight")]
+    meshes = drawn.findobj(QuadMesh)
+    assert [float(mesh.get_array().max()) for mesh in meshes] == [0.0]
 
 
 def test_a_row_of_many_hops_is_thin_and_some_are_named() -> None:
@@ -127,7 +136,7 @@ def test_the_legend_says_that_the_scale_is_cut() -> None:
 
 
 def test_each_text_has_a_scale_of_its_own() -> None:
-    drawn = texts(draw([example("a b", [0.9, 0.1]), example(" ".join("x" * 40), [1 / 40] * 40)]))
+    drawn = texts(draw([example("a b", [0.9, 0.1]), example(" ".join("x" * 40), [0.02, 0.03] * 20)]))
     assert {"1", "0.05"} <= set(drawn)
 
 

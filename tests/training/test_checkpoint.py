@@ -138,7 +138,7 @@ def test_files_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
     [
         "sentattn.training.recorder.Recorder._write",
         "sentattn.run.Run.write_predictions",
-        "sentattn.prediction.model.save_file",
+        "safetensors.torch.save_file",
         "sentattn.run.Run.write_result",
     ],
 )

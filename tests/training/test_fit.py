@@ -201,7 +201,7 @@ def test_the_loss_of_a_split_does_not_depend_on_its_batches(tmp_path: Path, loss
     losses = []
     for batch_size in (40, 7, 1):
         settings = {**run.settings, "data": {**run.settings["data"], "batch_size": batch_size}}
-        losses.append(evaluate_run(run, settings, "val")[0].metrics["val/loss"])
+        losses.append(evaluate_run(run, settings, "val", "again")[0].metrics["val/loss"])
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
     assert run.metrics["val/loss"] == pytest.approx(losses[0], rel=1e-5)
 

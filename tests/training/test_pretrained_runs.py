@@ -156,7 +156,7 @@ def test_a_run_is_evaluated_with_its_own_tokenizer(encoder: Path, tmp_path: Path
     small = ["model.embedding.size=8", "model.encoder.hidden=4"]
     run = fit([*SHORT, *small, f"data.tokenizer={tokenizer}", f"output_dir={tmp_path}"])
     write_tokenizer(tmp_path, vocab_size=150)
-    evaluation, _ = evaluate_run(sentattn.load(run.path), run.settings, "val")
+    evaluation, _ = evaluate_run(sentattn.load(run.path), run.settings, "val", "again")
     assert evaluation.metrics["val/log_loss"] == pytest.approx(run.metrics["val/log_loss"])
 
 

@@ -6,6 +6,7 @@ A setting has the same colour in all of them.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -48,7 +49,7 @@ COSTS = {
 MAX_LOG_TICKS = 6
 LABEL_GAP = 0.07
 """Of the height of a chart, between labels at the ends of curves."""
-CURVES = (("accuracy", "val/accuracy", ""), ("log loss", "val/log_loss", "train/cross_entropy"))
+CURVES = (("accuracy", "val/accuracy", "train/accuracy"), ("log loss", "val/log_loss", "train/cross_entropy"))
 """Title and metric of the learning curves, and the metric of the training rows that a single run has too."""
 ACCURACY, INTERVAL, PROBABILITY = "accuracy", "95% interval", "probability of the predicted class"
 PERCENT = (ACCURACY, PROBABILITY)
@@ -139,8 +140,8 @@ def with_interval(value: float, interval: tuple[float, float] | None) -> Row:
 
 def accuracy_range(rows: Sequence[Row]) -> list[float]:
     """Returns the range of an axis that has all marks and intervals, and shows no small difference as a large one."""
-    low = min(row[ACCURACY] - np.nan_to_num(row[BELOW]) for row in rows)
-    high = max(row[ACCURACY] + np.nan_to_num(row[ABOVE]) for row in rows)
+    low = min(row[ACCURACY] - np.nan_to_num(row.get(BELOW, 0)) for row in rows)
+    high = max(row[ACCURACY] + np.nan_to_num(row.get(ABOVE, 0)) for row in rows)
     pad = max(0.06 * (high - low), (NARROWEST - (high - low)) / 2)
     return [float(low - pad), float(high + pad)]
 
@@ -162,9 +163,10 @@ def leaderboard_chart(settings: Sequence[Setting]) -> list[Chart]:
     """The accuracy of each setting with its 95% interval."""
     shown = settings[: 3 * MAX_DRAWN]
     look = {"x": ACCURACY, "y": "rank", "error_x": ABOVE, "error_x_minus": BELOW}
-    _, figure, _ = chart("scatter", _rows(shown), height=90 + 32 * len(shown), top=8, most=len(shown), **look)
-    lines = [f"{rank} {setting.name}".split("; ", 1) for rank, setting in enumerate(shown, start=1)]
-    labels = ["<br>".join(map(_cut, of_setting)) for of_setting in lines]
+    lines = [textwrap.wrap(f"{rank} {one.name}", NAME_WIDTH) for rank, one in enumerate(shown, start=1)]
+    height = 90 + 16 * len(shown) * max(2, *map(len, lines))
+    _, figure, _ = chart("scatter", _rows(shown), height=height, top=8, most=len(shown), **look)
+    labels = ["<br>".join(map(safe, of_setting)) for of_setting in lines]
     figure.update_yaxes(tickvals=list(range(1, len(shown) + 1)), ticktext=labels, range=[len(shown) + 0.5, 0.5])
     figure.update_yaxes(automargin=True, zeroline=False, title=None)
     return [Chart("", figure.update_xaxes(nticks=4).update_traces(marker_size=10), None)]
@@ -219,7 +221,7 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
     is_single = len(runs) == 1
     charts = []
     for title, metric, trained in CURVES:
-        metrics = {"validation": metric} | ({"training": trained} if trained and is_single else {})
+        metrics = {"validation": metric} | ({"training": trained} if is_single else {})
         rows: list[Row] = [
             {
                 "rank": rank,
@@ -242,6 +244,8 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
         drawn = chart("line", rows, title, height=320, **look)
         drawn.figure.update_traces(marker_size=5).update_layout(showlegend=is_single)
         drawn.figure.update_xaxes(dtick=max(1, round(max(row["epoch"] for row in rows) / 8)))
+        if title == ACCURACY:
+            drawn.figure.update_yaxes(range=accuracy_range(rows))
         if not is_single:
             _label_ends(drawn.figure, rows, title)
         charts.append(drawn)

@@ -107,11 +107,11 @@ def part(comparison: Comparison) -> Part:
             Section("Accuracy by kind of text", charts.slice_charts(slices, ranked), note=SLICE_NOTE),
             Section("Reliability", charts.reliability_chart(ranked), note=RELIABILITY_NOTE),
             Section("Hops", charts.curve_chart(curves(ranked, HOPS), "hops"), has_key=False),
-            Section("Learning curves", charts.learning_charts(ranked)),
+            Section("Learning curves", charts.learning_charts(ranked), note=TRAINING_NOTE if is_run else ""),
             Section("Confusion matrix" if is_single else "Confusion matrices", confusions, note=shares, has_key=False),
         ),
     ]
-    where = f"{comparison.data}, split {comparison.split}: {comparison.counts}"
+    where = f"{comparison.title}: {comparison.counts}"
     return Part(
         title=first.name if is_run else f"{len(ranked)} settings on {comparison.data}",
         subtitle=f"{where}. {first.runs[0].path}" if is_run else f"{where}. Means over seeds.",
@@ -133,8 +133,8 @@ def _with_charts(*sections: Section) -> list[Section]:
 def _leaderboard(comparison: Comparison) -> Section:
     heading, *rows, largest = leaderboard.cells(comparison)
     table = Table(
-        ["rank", *(name.replace("_", " ") for name in heading)],
-        [*([str(rank), *row] for rank, row in enumerate(rows, start=1)), ["", *largest]],
+        [name.replace("_", " ") for name in heading],
+        [*([f"{rank} {name}", *values] for rank, (name, *values) in enumerate(rows, start=1)), largest],
     )
     remarks = leaderboard.notes(comparison.leaderboard)
     if len(rows) > MAX_DRAWN:
@@ -146,7 +146,7 @@ def _leaderboard(comparison: Comparison) -> Section:
 def _metrics(setting: Setting) -> Section:
     rows = []
     for name, estimate in setting.metrics.items():
-        interval = "" if np.isnan(estimate.error) else "{:.4f} to {:.4f}".format(*estimate.interval())
+        interval = "" if not estimate.error > 0 else "{:.4f} to {:.4f}".format(*estimate.interval())
         rows.append([name.replace("_", " "), f"{estimate.value:.4f}", interval])
     rows.append(["parameters", f"{setting.parameters:,}", ""])
     rows.append(["seconds of training", f"{setting.cost('seconds.train'):,.0f}", ""])
@@ -163,6 +163,7 @@ def _insight(comparison: Comparison) -> list[Section]:
     return [Section("Does the attention mean anything?", (), [insight.table(found)], insight.conclusion(found))]
 
 
+TRAINING_NOTE = "Training: of the passes that trained, with dropout, smoothed labels and class weights."
 COST_NOTE = "Filled points are on the Pareto front: no other setting is as cheap and as good."
 LABEL_NOTE = "Settings that differ in data.train_size alone; where data.train_seed differs, intervals are over draws."
 SLICE_NOTE = (

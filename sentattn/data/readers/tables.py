@@ -184,6 +184,7 @@ def read_delimited(
         raise DataError(Fault("", "missing", f"{name} is empty."))
     header = first_row[1] if options.header else [*map(str, range(1, len(first_row[1]) + 1))]
     rows = rows if options.header else itertools.chain([first_row], rows)
+    header = [column if column in columns else unicodedata.normalize("NFC", column) for column in header]  # of macOS
     require_columns(header, columns, name, hint)
     required = [header.index(column) for column in columns]
     unique: list[str] = []

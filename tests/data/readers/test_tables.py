@@ -211,6 +211,12 @@ def test_missing_columns_are_refused(header: str, kind: str, fragment: str) -> N
     assert_refused(lambda: read(f"{header}\nx,1\n", ["review"]), "", kind, fragment)
 
 
+def test_names_of_columns_are_found_in_both_encodings_of_a_letter() -> None:
+    composed, apart = "Gef\u00fchl", "Gefu\u0308hl"  # of a file from macOS
+    for name in (composed, apart):
+        assert [record.values for record in read(f"{apart},stars\ngut,1\n", [name])] == [{name: "gut"}]
+
+
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_subnormal=False), TEXTS)
 
 
