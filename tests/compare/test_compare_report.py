@@ -91,8 +91,8 @@ def test_no_text_is_markup_and_nothing_is_loaded(hostile: str) -> None:
 
 def test_a_comparison_has_all_sections(hostile: str) -> None:
     assert re.findall(r"<section[^>]*><h2>([\w ]+)</h2>", hostile) == [
-        "Results of the tests",
         "Leaderboard",
+        "Results of the tests",
         "Accuracy against cost",
         "Accuracy by kind of text",
         "Reliability",

@@ -88,7 +88,7 @@ def chart(
     rows: Sequence[Row],
     title: str = "",
     *,
-    height: int = 330,
+    height: int = 290,
     top: int = 12,
     most: int = MAX_DRAWN,
     **look: Any,
@@ -164,7 +164,7 @@ def leaderboard_chart(settings: Sequence[Setting]) -> list[Chart]:
     shown = settings[: 3 * MAX_DRAWN]
     look = {"x": ACCURACY, "y": "rank", "error_x": ABOVE, "error_x_minus": BELOW}
     lines = [textwrap.wrap(f"{rank} {one.name}", NAME_WIDTH) for rank, one in enumerate(shown, start=1)]
-    height = 90 + 16 * len(shown) * max(2, *map(len, lines))
+    height = 64 + 16 * len(shown) * max(2, *map(len, lines))
     _, figure, _ = chart("scatter", _rows(shown), height=height, top=8, most=len(shown), **look)
     labels = ["<br>".join(map(safe, of_setting)) for of_setting in lines]
     figure.update_yaxes(tickvals=list(range(1, len(shown) + 1)), ticktext=labels, range=[len(shown) + 0.5, 0.5])
@@ -184,7 +184,7 @@ def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
         rows = [row | {"on the front": "yes" * (i in front)} for i, row in enumerate(rows)]
         symbols = {"symbol": "on the front", "symbol_map": {"yes": "circle", "": "circle-open"}}
         look = {"x": title, "y": ACCURACY, "text": "rank", **symbols, **BARS}
-        drawn = chart("scatter", rows, title, height=340, most=len(settings), **look)
+        drawn = chart("scatter", rows, title, height=290, most=len(settings), **look)
         drawn.figure.update_traces(marker_size=11, textposition="middle right")
         x, y = ([rows[i][name] for i in front] for name in (title, ACCURACY))
         line = {"color": GREY, "width": 1.5, "dash": "dot", "shape": "hv"}
@@ -241,7 +241,7 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
         look: Row = {"x": "epoch", "y": title, "line_group": "seed", "markers": True}
         if is_single:
             look |= {"color": "rows", "color_discrete_map": {"validation": colour(1), "training": GREY}}
-        drawn = chart("line", rows, title, height=320, **look)
+        drawn = chart("line", rows, title, height=280, **look)
         drawn.figure.update_traces(marker_size=5).update_layout(showlegend=is_single)
         drawn.figure.update_xaxes(dtick=max(1, round(max(row["epoch"] for row in rows) / 8)))
         if title == ACCURACY:
@@ -282,7 +282,7 @@ def curve_chart(curves: Sequence[Curve], title: str, *, is_log: bool = False) ->
     ]
     if not rows:
         return []
-    drawn = chart("line", rows, height=340, top=36, x=title, y=ACCURACY, markers=True, **BARS)
+    drawn = chart("line", rows, height=310, top=36, x=title, y=ACCURACY, markers=True, **BARS)
     numbers = sorted({x for curve in curves[:MAX_DRAWN] for x in curve.x})
     drawn.figure.update_xaxes(tickvals=numbers, ticktext=list(map(format_count, numbers)))
     if is_log:
@@ -295,12 +295,12 @@ def confusion_charts(settings: Sequence[Setting], names: Sequence[str]) -> list[
     import plotly.express as px
 
     charts, classes = [], len(names)
-    for rank, setting in enumerate(settings[:MAX_DRAWN], start=1):
+    for rank, setting in enumerate(settings[:MAX_SLICED], start=1):
         counts_CC = confusion(setting)
         shares_CC = counts_CC / np.maximum(1, counts_CC.sum(axis=1, keepdims=True))
         look = {"zmin": 0, "zmax": 1, "color_continuous_scale": SHADES, "aspect": "auto"}
         figure = px.imshow(shares_CC, text_auto=".1%" if classes <= MAX_CLASSES else False, **look)
-        figure.update_layout(layout(230 + 22 * min(classes, MAX_CLASSES), top=12), coloraxis_showscale=False)
+        figure.update_layout(layout(200 + 22 * min(classes, MAX_CLASSES), top=12), coloraxis_showscale=False)
         hover = "true %{y}, predicted %{x}<br>%{z:.1%} (%{customdata:,.0f} rows)<extra></extra>"
         figure.update_traces(customdata=counts_CC, hovertemplate=hover, xgap=2, ygap=2)
         labels = [_cut(name) for name in names]
@@ -352,7 +352,7 @@ def reliability_chart(settings: Sequence[Setting]) -> list[Chart]:
         for rank, setting in enumerate(settings, start=1)
         for confidence, accuracy in zip(*reliability(setting), strict=True)
     ]
-    drawn = chart("line", rows, height=380, x=PROBABILITY, y=ACCURACY, markers=True)
+    drawn = chart("line", rows, height=300, x=PROBABILITY, y=ACCURACY, markers=True)
     lowest = min(min(row[PROBABILITY], row[ACCURACY]) for row in rows if row["rank"] <= MAX_DRAWN)
     diagonal = {"color": GREY, "width": 1.5, "dash": "dot"}
     drawn.figure.update_traces(marker_size=5)

@@ -97,7 +97,7 @@ def part(comparison: Comparison) -> Part:
         warnings = [f"The report has no slices by words and no texts: {error}"]
     confusions = charts.confusion_charts(ranked, names)
     by_rows = charts.curve_chart(curves(ranked, TRAIN_SIZE), "training rows", is_log=True)
-    shares = "Shares of the rows of each true class."
+    shares = f"Shares of the rows of each true class{'' if is_single else ', of the best four settings'}."
     sections = [
         _metrics(first) if is_run else _leaderboard(comparison),
         *_with_charts(Section("Accuracy against cost", charts.cost_charts(ranked), note=COST_NOTE)),

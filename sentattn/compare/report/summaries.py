@@ -31,7 +31,7 @@ HOPS, TRAIN_SIZE, TRAIN_SEED = "model.attention.hops", "data.train_size", "data.
 LENGTH_BINS = 5
 MIN_ROWS = 20
 """Slices of fewer rows are left out."""
-MOST = 5
+MOST = 3
 """Texts that are shown."""
 NEGATION = re.compile(
     r"\b(?:no|not|none|nobody|nothing|neither|nor|never|nowhere|cannot|without|hardly|scarcely|barely|\w+n['\u2019]t)\b",
