@@ -35,8 +35,7 @@ class TrainedRun(LoadedRun):
             The metrics, such as `metrics["test/accuracy"]`.
 
         Raises:
-            UserError: With every fault of the settings, or if the data's labels are not the model's, or the run has
-                predictions of that name on other rows.
+            UserError: With every fault of the settings, or if the labels or the rows of that name are others.
         """
         overrides = [overrides] if isinstance(overrides, str) else overrides
         if split not in SPLITS:
