@@ -143,7 +143,7 @@ def test_predictions_on_other_data_are_written_and_compared(
     assert {name: setting.metrics[name].value for name in expected} == pytest.approx(expected, abs=1e-9)
     capsys.readouterr()
     assert compare([str(tmp_path / "outputs"), "split=films", f"report={tmp_path / 'report.html'}"]) == 0
-    assert "films, by models trained on demo: 20 rows" in capsys.readouterr().out
+    assert "films, by models of demo: 20 rows" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("typed", "expected"), [([], "many.reviews-test"), (["name=mine"], "mine")])

@@ -126,8 +126,8 @@ class Comparison:
     @property
     def title(self) -> str:
         """Name of the data with the split, or with the data set that the models were trained on."""
-        own = self.split in SPLITS
-        return f"{self.data}, split {self.split}" if own else f"{self.split}, by models trained on {self.data}"
+        evaluated = f"{self.split}, by models of {self.data}"
+        return f"{self.data}, split {self.split}" if self.split in SPLITS else evaluated
 
     @property
     def rows(self) -> Rows:
@@ -326,8 +326,7 @@ def _accuracies(pair: SettingPair) -> str:
 def _more_seeds(setting: Setting) -> str:
     """Returns the command that trains the seeds that a setting lacks for an interval."""
     last = setting.runs[-1]
-    missing = SEEDS - len(setting.runs)
-    typed = f"from={shlex.quote(str(last.run.path))} seed={last.seed + 1} seeds={missing}"
+    typed = f"from={shlex.quote(str(last.run.path))} seed={last.seed + 1} seeds={SEEDS - len(setting.runs)}"
     return f"python -m sentattn.train {typed}{needed_trust(last.settings)}"
 
 

@@ -318,7 +318,8 @@ def read_runs(
         try:
             run = Run(path, trust=trust)
             is_wanted = run.result.get("study") is None or path in paths
-            keys |= dict.fromkeys([*leaves(run.settings), *run.settings, *run.settings.get(CHOICES, {})])
+            known = run.settings if where else {}
+            keys |= dict.fromkeys([*leaves(known), *known, *known.get(CHOICES, {})])
             if is_wanted and all(_fits(run.settings, *text.split("=", 1)) for text in where):
                 evaluated.append(_read(run, split, trials))
         except UserError as error:
@@ -369,12 +370,11 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
     try:
         table = pq.read_table(file, columns=columns, filters=[("split", "==", split)], partitioning=None)
     except FileNotFoundError as error:
-        path = shlex.quote(str(run.path))
-        again, trust = f"to train it again: python -m sentattn.train from={path}", needed_trust(run.settings)
+        path = shlex.quote(str(run.path)) + needed_trust(run.settings)
+        again = f"to train it again: python -m sentattn.train from={path}"
         if split not in SPLITS:
             again = f"to write it: python -m sentattn.evaluate {path} name={split} with the data of the other runs"
-        message = f"{run.path} has no {file.name}; it is left out; {again}{trust}"
-        raise RunError(Fault("runs", "missing", message)) from error
+        raise RunError(Fault("runs", "missing", f"{run.path} has no {file.name}; it is left out; {again}")) from error
     except (OSError, ValueError, KeyError, ArrowException) as error:
         raise RunError(Fault("runs", "damaged", f"{file} cannot be read ({error}); it is left out.")) from error
     if not table.num_rows:
@@ -406,9 +406,7 @@ def _fits(settings: Node, key: str, text: str) -> bool:
     """Whether settings have a value; a group such as `data` or `model/attention` is compared by its name."""
     if "/" in key:
         return bool(get_path(settings, f"{CHOICES}.{key}") == text)
-    value = get_path(settings, key)
-    if value is None:
-        value = next(iter(default(settings, key)), None)
+    value = next((one for one in (get_path(settings, key), *default(settings, key)) if one is not None), None)
     return value.get("name") == text if isinstance(value, Mapping) else text == as_typed(value) or value == parse(text)
 
 

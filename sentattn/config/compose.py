@@ -249,8 +249,9 @@ def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
             node = node.setdefault(parent, {}) if isinstance(node, dict) else None
         kind = type_of(c.written, argument.key)
         if not isinstance(node, dict) or isinstance(node.get(last), dict) or (last.startswith("_") and not is_class):
-            part = "choose a part as in model/attention=uniform, a class of your own by a file in a --config-dir"
-            message = f"{argument.key} is not a single setting; {part}."
+            message = (
+                f"{argument.key} is no single setting; choose a part, also of your own, as in model/attention=NAME."
+            )
             c.refuse(argument, "unsupported", f"{argument}: {message}")
         elif kind is not None and not argument.text:
             message = f"{argument} has no value: {argument.key} must be {types.describe_type(kind)}."

@@ -115,10 +115,10 @@ def count_here(trainer: Node) -> int:
     available = gpus or (0 if isinstance(devices, list) else cores() if on_cpu else 1)
     if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= available:
         has_none = accelerator in ON_GPU[1:] and not gpus
-        fitting = "trainer.accelerator=cpu" if has_none else f"trainer.devices={max(1, available)}"
+        fit = "trainer.accelerator=cpu" if has_none else f"trainer.devices={max(1, available)}"
         message = (
             f"trainer.devices={as_typed(devices)} does not fit trainer.accelerator={accelerator} here: this process "
-            f"may use GPUs with CUDA: {gpus}, CPU cores: {cores()}. Type {fitting}."
+            f"may use GPUs with CUDA: {gpus}, CPU cores: {cores()}. Type {fit}."
         )
         raise SettingError(Fault("trainer.devices", "resources", message))
     return len(numbers)

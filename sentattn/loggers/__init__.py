@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
+from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import yaml
@@ -181,7 +182,10 @@ def mlflow_logger(*, experiment: str = "sentattn", tracking_uri: str | None = No
         if run.resumed and (known := client.get_experiment_by_name(experiment)):
             runs = client.search_runs([known.experiment_id], f"attributes.run_name = '{run.directory.name}'")
             run_id = str(runs[0].info.run_id) if runs else None
-        return MLFlowLogger(experiment, run_name=run.directory.name, tracking_uri=address, run_id=run_id)
+        logger = MLFlowLogger(experiment, run_name=run.directory.name, tracking_uri=address, run_id=run_id)
+        with patch.dict(os.environ):  # in which MLflow sets MLFLOW_TRACKING_URI, that of the next training too
+            _ = logger.experiment
+        return logger
 
     return _guard("MLflow", make, address, run)
 

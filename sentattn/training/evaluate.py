@@ -102,8 +102,7 @@ def evaluate_run(run: LoadedRun, settings: Node, split: str, name: str) -> tuple
         The evaluation, and the rows that it is of.
 
     Raises:
-        UserError: If the run has no model, the data's labels are not the model's, or the run has an evaluation of that
-            name on other rows.
+        UserError: If the run has no model or predictions of that name on other rows, or the labels are not the model's.
     """
     quiet_libraries()
     data = _read_data(run, settings, split)

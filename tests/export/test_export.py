@@ -220,7 +220,7 @@ def test_the_script_prints_a_text_with_its_attention_without_torch(mean: LoadedR
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
-    [([], 2, "usage: python predict.py"), (["--help"], 0, "usage: python predict.py"), (["a", " "], 2, "token")],
+    [([], 2, "usage: python predict.py"), (["--help"], 0, "usage: python predict.py"), (["a", " "], 0, "no text: ")],
 )
 def test_the_script_reports_errors(
     folder: Path,
