@@ -203,7 +203,7 @@ class Pretrained(Embedding):
             encoder = self._frozen_encoder(tokens_BL.device)
             states = self._encoded(encoder, tokens_BL, mask_BL, layers or [self.layer])
             halves = [states_BLE.to(torch.float16) for states_BLE in states]
-        if not all(half_BLE.isfinite().all() for half_BLE in halves):
+        if not torch.compiler.is_exporting() and not all(half_BLE.isfinite().all() for half_BLE in halves):
             reason = (
                 "some of its states are beyond 65,504, the largest number of float16, in which frozen states are kept"
             )
