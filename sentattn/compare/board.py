@@ -44,10 +44,11 @@ class Leaderboard:
         require_packages("frame", "leaderboard(...).frame", ["pandas"], "sentattn[pandas]")
         import pandas as pd
 
-        frames = [
-            pd.DataFrame(board_rows(one)[:-1]).assign(data=one.data, split=one.split, rows=len(one.rows.labels_N))
-            for one in self.comparisons  # without the share of the largest class
-        ]
+        frames = []
+        for comparison in self.comparisons:
+            *rows, _ = board_rows(comparison)  # the last is the share of the largest class
+            count = len(comparison.rows.labels_N)
+            frames.append(pd.DataFrame(rows).assign(data=comparison.data, split=comparison.split, rows=count))
         return pd.concat(frames, ignore_index=True)
 
     @property

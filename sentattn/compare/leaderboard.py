@@ -84,7 +84,7 @@ def board_lines(comparison: Comparison, style: Format = "table", columns: Sequen
 
 def csv_rows(comparisons: Sequence[Comparison], columns: Sequence[str] = ()) -> list[list[Any]]:
     """Returns the heading and the rows of comparisons as one table, which names data set and split of each row."""
-    rows = [{**row, "data": one.data, "split": one.split} for one in comparisons for row in board_rows(one)]
+    rows = [{**row, "data": each.data, "split": each.split} for each in comparisons for row in board_rows(each)]
     names = _choose(list(dict.fromkeys(name for row in rows for name in row)), columns)
     known = [{name: x for name, x in row.items() if isinstance(x, str) or not np.isnan(x)} for row in rows]
     return [names, *([row.get(name, "") for name in names] for row in known)]
@@ -161,7 +161,7 @@ def verdict_rows(comparisons: Sequence[Comparison]) -> list[list[object]]:
     for test in ("difference", "equivalence"):
         header += f",{test}_p,{test}_confidence,{test}_low,{test}_high"
     rows: list[list[object]] = [[*header.split(",")]]
-    for comparison, pair in ((one, pair) for one in comparisons for pair in one.tests):
+    for comparison, pair in ((each, pair) for each in comparisons for pair in each.tests):
         first, second = pair.first, pair.second
         rows.append(
             [comparison.data, comparison.split, first.name, second.name, "declared" if pair.declared else "exploratory"]

@@ -406,7 +406,8 @@ def _fits(settings: Node, key: str, text: str) -> bool:
     """Whether settings have a value; a group such as `data` or `model/attention` is compared by its name."""
     if "/" in key:
         return bool(get_path(settings, f"{CHOICES}.{key}") == text)
-    value = next((one for one in (get_path(settings, key), *default(settings, key)) if one is not None), None)
+    values = (get_path(settings, key), *default(settings, key))
+    value = next((value for value in values if value is not None), None)
     return value.get("name") == text if isinstance(value, Mapping) else text == as_typed(value) or value == parse(text)
 
 

@@ -74,7 +74,7 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
     for argument in c.typed:
         top = argument.key.replace("/", ".").partition(".")[0]
         if only is not None and (top not in only or argument.key in KEPT_BY_TRAINED_MODEL):
-            message = f"{argument}: {argument.key} is no setting of data, or fixed since the training; leave it out."
+            message = f"{argument}: {argument.key} is no setting of data, or is fixed after training; leave it out."
         elif argument.key == "experiment":
             message = f"{argument} cannot be applied to saved settings: type the settings of the experiment."
         else:

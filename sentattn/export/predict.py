@@ -69,7 +69,7 @@ class Model:
             raise TypeError("texts are a list of texts: predict([text])")
         encoded = [self._encode(text) for text in texts]
         predictions: dict[int, dict[str, Any]] = {}
-        for i in (i for i, one in enumerate(encoded) if not one.ids):
+        for i in (i for i, text in enumerate(encoded) if not text.ids):  # no token
             predictions[i] = {"text": texts[i], "label": None, "probabilities": {}, "tokens": [], "spans": []}
             predictions[i] |= {"unknown": [], "attention": [[]]}
         order = sorted({*range(len(texts))} - {*predictions}, key=lambda i: len(encoded[i].ids))  # little padding

@@ -38,8 +38,8 @@ Type = Literal["float32", "bfloat16"]
 Layer = int | Literal["mix"]
 ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
 """Names that the configurations of transformers give to the dropout of an encoder's attention weights."""
-OWN_CODE: dict[str, Any] = {"attn_implementation": None, "trust_remote_code": False}
-"""Lets transformers compute attention as it does by itself: a configuration can name a kernel of the Hub, a program."""
+NO_FOREIGN_CODE: dict[str, Any] = {"attn_implementation": None, "trust_remote_code": False}
+"""Arguments by which transformers runs its own code alone: a configuration could name a program of the Hub."""
 LFS_POINTER = b"version https://git-lfs"
 SHORT, LONG = 6, 16
 """Tokens of a text without and with padding, whose states are compared."""
@@ -147,7 +147,7 @@ class Pretrained(Embedding):
             if attention_dropout is not None:
                 _set_attention_dropout(config, attention_dropout)
             # Otherwise in the type in which the configuration says that its weights were saved.
-            built = AutoModel.from_config(config, dtype=torch.float32, **OWN_CODE)
+            built = AutoModel.from_config(config, dtype=torch.float32, **NO_FOREIGN_CODE)
             self.encoder = _without_pooler(built)
             for path, part in list(self.encoder.named_modules()):
                 if type(part) is nn.Dropout:  # faster masks on a CPU, of the same share
@@ -400,7 +400,7 @@ def load_encoder(folder: Path, fingerprint: str, dtype: Type) -> PreTrainedModel
             output_loading_info=True,
             use_safetensors=True,
             local_files_only=True,
-            **OWN_CODE,
+            **NO_FOREIGN_CODE,
         )
     except Exception as error:  # transformers has no common class of errors
         raise _refused(folder, "unreadable", f"the weights cannot be read: {_first_line(error)}") from error
@@ -474,7 +474,7 @@ def most_tokens(folder: Path, length: int | None) -> int | None:
     from transformers import AutoModel
 
     with torch.device("meta"):
-        modules = dict(AutoModel.from_config(config, **OWN_CODE).named_modules())
+        modules = dict(AutoModel.from_config(config, **NO_FOREIGN_CODE).named_modules())
     before = [getattr(module, "padding_idx", None) for name, module in modules.items() if "position" in name]
     most = positions - max((padding + 1 for padding in before if padding is not None), default=0)
     return None if length is not None and length <= most else most

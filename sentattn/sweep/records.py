@@ -38,7 +38,7 @@ STATES: dict[TrialState, State] = {
 SPACE, ERROR, RETRYABLE, RETRY_OF, ATTEMPT = "space", "error", "retryable", "retry_of", "attempt"
 """User attributes, the first of a study and the others of a trial."""
 WARM_START = "warm_start"
-"""An attribute of a study, and of each trial that is from another one: which one."""
+"""User attribute of a study and of its trials from another study: the name of the latter."""
 
 
 @dataclass(frozen=True)

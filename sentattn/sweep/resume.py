@@ -78,7 +78,7 @@ def _create(plan: Plan, storage: JournalStorage, folder: Path) -> optuna.Study:
     study = optuna.create_study(study_name=plan.study, storage=storage, directions=directions)
     own = {OVERRIDES: list(plan.overrides), WARM_START: plan.warm_start, FORMAT_KEY: FORMAT}
     if warm and (data := journal.load(folder.parent / str(plan.warm_start)).user_attrs.get(DATA)):
-        own[DATA] = data  # of which these trials are; it is compared before the first other one
+        own[DATA] = data  # of these trials; `require_data` compares it before a new trial
     for key, value in (_identity(plan) | own).items():
         study.set_user_attr(key, value)
     study.add_trials(warm)

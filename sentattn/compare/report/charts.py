@@ -163,7 +163,7 @@ def leaderboard_chart(settings: Sequence[Setting]) -> list[Chart]:
     """The accuracy of each setting with its 95% interval."""
     shown = settings[: 3 * MAX_DRAWN]
     look = {"x": ACCURACY, "y": "rank", "error_x": ABOVE, "error_x_minus": BELOW}
-    lines = [textwrap.wrap(f"{rank} {one.name}", NAME_WIDTH) for rank, one in enumerate(shown, start=1)]
+    lines = [textwrap.wrap(f"{rank} {setting.name}", NAME_WIDTH) for rank, setting in enumerate(shown, start=1)]
     height = 64 + 16 * len(shown) * max(2, *map(len, lines))
     _, figure, _ = chart("scatter", _rows(shown), height=height, top=8, most=len(shown), **look)
     labels = ["<br>".join(map(safe, of_setting)) for of_setting in lines]
