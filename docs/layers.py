@@ -50,7 +50,7 @@ def main(folder: str) -> None:
     axis.grid(color="0.9")
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False, fontsize=8, loc="lower right")
+    figure.legend(frameon=False, fontsize=8, loc="outside upper center", ncols=3)
     figure.savefig(Path(__file__).with_name("layers.png"), dpi=130)
 
 

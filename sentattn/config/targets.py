@@ -95,12 +95,14 @@ def label(settings: Node) -> str:
 
     Examples are `structured`, `structured, attention=query` and `feedforward, encoder=cnn`. Values inside a part, such
     as `hops`, are left out, save that an attention is frozen, or that n-grams are attended to otherwise than the name
-    of the wide part says.
+    of the wide part says. A name of the user's own (`model.name=`) is the label.
     """
     model, choices = settings.get("model"), Choices.of()
     if not isinstance(model, Mapping) or "name" not in model:
         return UNKNOWN
     variant = str(model["name"])
+    if (settings.get(CHOICES) or {}).get("model", variant) != variant:
+        return variant  # the user's own name
     preset, chosen = choices.parts(variant), slots(settings)
     parts = [f"{slot}={name}" for slot, name in chosen.items() if preset.get(slot, name) != name]
     wide = choices.node("model/wide", chosen.get("wide"))

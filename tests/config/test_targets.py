@@ -241,6 +241,8 @@ def test_the_label_of_a_variant_is_its_name() -> None:
             "structured, encoder=lstm, attention=feedforward, pooling=mean",
         ),
         (["model.attention.hops=8", "model.embedding.size=20"], "structured"),
+        (["model=mean", "model/attention=structured", "model.name=structured"], "structured"),
+        (["model=mean", "model.name=frozen", "model.freeze_attention=true"], "frozen"),
         (["model/wide=attended_ngrams"], "structured, wide=attended_ngrams"),
         (["model/wide=ngrams", "model.wide.attend=false"], "structured, wide=ngrams"),
         (
