@@ -110,13 +110,13 @@ def write_parquet_folder(folder: Path, reviews: Reviews) -> Path:
 FORMS: dict[str, Callable[[Path, Reviews], Path]] = {
     "JSON lines": lambda folder, reviews: write_file(folder, "reviews.json", json_lines(reviews)),
     "JSON lines by another name": lambda folder, reviews: write_file(folder, "reviews.jsonl", json_lines(reviews)),
-    "JSON lines, gzip": lambda folder, reviews: write_file(folder, "reviews.gz", gzip.compress(json_lines(reviews))),
+    "JSON lines, gzip": lambda folder, reviews: write_file(
+        folder, "reviews.json.gz", gzip.compress(json_lines(reviews))
+    ),
     "the Open Dataset's folder": lambda folder, reviews: (
         write_file(folder, "open/yelp_academic_dataset_review.json", json_lines(reviews)).parent
     ),
     "ZIP": lambda folder, reviews: write_zip(folder, {"yelp_review_subset.json": json_arrays(reviews)}),
-    "ZIP of JSON lines": lambda folder, reviews: write_zip(folder, {"a/b.json": json_lines(reviews)}, "lines.zip"),
-    "JSON arrays": lambda folder, reviews: write_file(folder, "subset.json", json_arrays(reviews)),
     "CSV folder": write_csv_folder,
     "CSV archive": write_csv_archive,
     "parquet folder": write_parquet_folder,
@@ -125,7 +125,7 @@ FORMS: dict[str, Callable[[Path, Reviews], Path]] = {
 
 def rows(path: Path) -> list[Row]:
     """Reads all splits, one after another."""
-    source = YelpSource(path)
+    source = YelpSource(path, path.parent / "cache")
     return [row for split in source.splits for row in source.read(split)]
 
 

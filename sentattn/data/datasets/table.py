@@ -64,6 +64,8 @@ class TableSource(Source):
         self._classes = None if classes is None else tuple(label_name(name) or str(name) for name in classes)
         self._is_ordered, self._names, self._progress = ordered, names, progress
         self._indices: dict[str, int] = {}
+        owner = "data.classes" if classes else "data.train"
+        self._owner = owner if "train" in files else "the model"
 
     def fingerprint(self) -> str:
         """Returns a hash over the content of all files and the settings that change how it is read."""
@@ -89,10 +91,9 @@ class TableSource(Source):
             self._find_classes()
         for path, record, name in self._records(split):
             if name not in self._indices:
-                owner = "the model" if "train" not in self._files else "data.classes" if self._classes else "data.train"
                 legal = ", ".join(self.labels[:SHOWN]) + ", ..." * (len(self.labels) > SHOWN)
-                message = f"{path}, {record.where}: the label must be one of the classes of {owner} ({legal}), got "
-                message += f"{reprlib.repr(name)}.{suggestion(name, self.labels)}"
+                message = f"the label must be one of the classes of {self._owner} ({legal}), got {reprlib.repr(name)}."
+                message = f"{path}, {record.where}: {message}{suggestion(name, self.labels)}"
                 raise DataError(Fault("data.label", "unknown", message))
             group = "" if self._group is None else name_of(record, "group", self._group, path, optional=True)
             yield Row(tables.text_of(record, self._text, path), self._indices[name], group)

@@ -1,9 +1,10 @@
-"""Streams of files: plain, gzip, or members of a tar or zip archive, which is not unpacked on disk."""
+"""Files as streams, plain, compressed or in a zip; tar archives, file by file or unpacked in the cache."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
+import hashlib
 import io
 import lzma
 import os
@@ -12,9 +13,10 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast
 
+from sentattn.data.cache import Progress, cached, sample
 from sentattn.errors import DataError, Fault, suggestion
 
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, UnicodeError, OSError)
@@ -80,7 +82,7 @@ COMPRESSIONS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": _o
 
 
 class File(NamedTuple):
-    """A file, or a member of an archive; a member of a tar is found by its file name alone."""
+    """A file, or a member of a zip."""
 
     path: Path
     member: str = ""
@@ -93,7 +95,7 @@ class File(NamedTuple):
         """Opens it, decompressed.
 
         Raises:
-            DataError: If it is damaged, or the archive does not hold the member.
+            DataError: If it is damaged.
         """
         path, member = self
         with reading(path, key, hint):
@@ -106,18 +108,10 @@ class File(NamedTuple):
                             raise zipfile.BadZipFile(str(error)) from error
                         with zipped:
                             yield io.BufferedReader(cast(io.RawIOBase, zipped))
-                case "tar":
-                    files = tar_files(path, key, hint)
-                    stream = next((file for name, file in files if PurePosixPath(name).name == member), None)
-                    if stream is None:
-                        raise DataError(Fault(key, "missing", f"{path} holds no {member}. {hint}"))
-                    yield cast(io.BufferedReader, stream)
-                    for _ in files:
-                        pass  # damage may show only at the end
                 case "gzip":
                     with gzip.open(path) as unpacked:
                         yield io.BufferedReader(cast(io.RawIOBase, unpacked))
-                case "plain":
+                case _:
                     with path.open("rb") as plain:
                         yield plain
 
@@ -137,5 +131,29 @@ def tar_files(path: Path, key: str, hint: str) -> Iterator[tuple[str, IO[bytes]]
             file = archive.extractfile(member)
             if file is not None:
                 yield member.name, file
-        while archive.fileobj is not None and archive.fileobj.read(1 << 20):
-            pass  # only the end of a compressed file proves that it is complete
+        _read_to_end(archive)
+
+
+def unpacked(archive: Path, cache: Path, key: str, hint: str, progress: Progress) -> Path:
+    """Returns a folder of the cache with the content of a tar archive, which is unpacked first, once.
+
+    Raises:
+        DataError: If the archive is damaged, or a name in it points outside.
+    """
+    with reading(archive, key, hint):
+        size, time, ends = sample(archive)
+    folder = cache / f"unpacked-{hashlib.sha256(f'{size} {time}'.encode() + ends).hexdigest()[:16]}"
+
+    def write(fresh: Path) -> None:
+        progress(f"Unpacking {archive.name}", 0, None)
+        with reading(archive, key, hint), tarfile.open(archive) as opened:
+            opened.extractall(fresh, filter="data")
+            _read_to_end(opened)
+
+    return cached(folder, lambda: folder if folder.is_dir() else None, write, progress)
+
+
+def _read_to_end(archive: tarfile.TarFile) -> None:
+    """Reads what follows the last member: only the end of a compressed file proves that it is complete."""
+    while archive.fileobj is not None and archive.fileobj.read(1 << 20):
+        pass
