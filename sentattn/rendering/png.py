@@ -82,8 +82,8 @@ def draw(predictions: Sequence[Prediction]) -> Figure:
         y = _draw_text(axes, prediction, y) + GAP
     if y > TALLEST:
         y = _write_note(axes, "the rest is not drawn; .html shows all", y)
-    figure.set_size_inches(WIDTH, y + MARGIN)
-    axes.set(xlim=(0, WIDTH), ylim=(y + MARGIN, 0))
+    figure.set_size_inches(WIDTH, y)
+    axes.set(xlim=(0, WIDTH), ylim=(y, 0))
     return figure
 
 
