@@ -26,7 +26,7 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
   pairs       true or false: token-to-token weights too, where the model has them, as a map with the tokens
               on both axes (plot=FILE.html), as lists of rows (json) or as the largest ones (text); default true
               for text=, false for input=, since they grow with the square of the length
-  batch_size  texts in a batch; default 64 (with pairs 1)
+  batch_size  texts in a batch; default 64; with pairs it is 1
   trust       trust=true loads a run with classes of your own: it can run any code that the run names
 
 Examples:
@@ -193,31 +193,12 @@ def main(arguments: list[str]) -> None:
 
 
 def _check(settings: Mapping[str, Any]) -> None:
-    """Checks which settings go together, before anything is loaded; raises a `SettingError` with all faults."""
-    typed = {key: f"{key}={types.as_typed(value)}" for key, value in settings.items()}
-    is_input, is_text = "input" in settings, bool(settings.get("text", "").strip())
-    is_table = is_input and not is_lines(settings["input"])
-    no_pairs = "pairs" in settings and not _shows_pairs(settings)
-    batch_of_one = settings.get("pairs") and "batch_size" in settings and not no_pairs
-    places = "pairs are shown by text=... on the terminal, format=json, plot=FILE.html and output=FILE.jsonl"
-    checks = [
-        ("input", "conflict", is_input and "text" in settings, "text= and input= exclude one another; leave one out."),
-        ("text", "missing", not is_input and not is_text, 'Nothing to predict: type text="..." or input=FILE.'),
-        ("column", "no_effect", not is_table, "has no effect without input=TABLE; leave it out."),
-        ("header", "no_effect", not is_table, "has no effect without input=TABLE; leave it out."),
-        ("encoding", "no_effect", not is_input, "has no effect without input=FILE; leave it out."),
-        ("quotes", "no_effect", not is_table, "has no effect without input=TABLE; leave it out."),
-        ("format", "no_effect", "output" in settings, "has no effect on output=, whose ending decides."),
-        ("pairs", "no_effect", no_pairs, f"has no effect here; {places}."),
-        ("batch_size", "no_effect", batch_of_one, "has no effect with pairs=true: a batch is one text then."),
-    ]
-    faults = [
-        Fault(key, kind, f"{typed[key]} {message}" if kind == "no_effect" else message)
-        for key, kind, is_wrong, message in checks
-        if is_wrong and (key in settings or kind == "missing")
-    ]
-    if faults:
-        raise SettingError(*faults)
+    """Checks which settings go together, before anything is loaded; raises a `UserError`."""
+    if "input" in settings and "text" in settings:
+        message = "text= and input= exclude one another; leave one out."
+        raise SettingError(Fault("input", "conflict", message))
+    if "input" not in settings and not settings.get("text", "").strip():
+        raise SettingError(Fault("text", "missing", 'Nothing to predict: type text="..." or input=FILE.'))
     if "plot" in settings:
         require_format(Path(settings["plot"]))
 

@@ -163,10 +163,6 @@ def test_a_data_frame_of_pandas_keeps_index_and_columns(tiny_run: LoadedRun) -> 
     assert tiny_run.predict(frame.iloc[1:], text=0)[added[1]].dtype == float
 
 
-def test_arguments_that_a_data_frame_has_no_place_for_are_refused(tiny_run: LoadedRun) -> None:
-    assert refused(lambda: tiny_run.predict({"text": ["good"]}, pairs=True)) == [("pairs", "no_effect")]
-
-
 def test_attention_as_arrays(tiny_run: LoadedRun) -> None:
     texts = ["not good at all", None, "good"]
     found = tiny_run.attention({"review": texts}, text="review")
@@ -204,19 +200,9 @@ def test_a_series_is_a_list_of_texts(tiny_run: LoadedRun) -> None:
         assert [one.text for one in tiny_run.predict(series)] == ["good", ""]
 
 
-@pytest.mark.parametrize(
-    ("texts", "typed", "expected"),
-    [
-        (["good"], {"text": "review"}, ("text", "no_effect")),
-        ([["good"]], {}, ("text", "type")),
-        ([b"good"], {}, ("text", "type")),
-        ([{"text": "good"}], {}, ("text", "type")),
-    ],
-)
-def test_values_that_are_no_texts_are_refused(
-    tiny_run: LoadedRun, texts: list[object], typed: dict[str, str], expected: tuple[str, str]
-) -> None:
-    assert refused(lambda: tiny_run.predict(texts, **typed)) == [expected]
+@pytest.mark.parametrize("value", [["good"], b"good", {"text": "good"}])
+def test_values_that_are_no_texts_are_refused(tiny_run: LoadedRun, value: object) -> None:
+    assert refused(lambda: tiny_run.predict([value])) == [("text", "type")]
 
 
 def test_a_run_without_labels_is_refused(run_copy: Path) -> None:

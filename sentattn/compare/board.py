@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +20,6 @@ from sentattn.run import replacing, writing
 if TYPE_CHECKING:
     import pandas as pd
     from wandb_workspaces.workspaces import Workspace
-
-    from sentattn.compare.insight import Insight
 
 
 class Leaderboard:
@@ -125,13 +123,8 @@ def insight_lines(comparison: Comparison, style: Format = "table") -> list[str]:
     from sentattn.compare.insight import frame_rows, lines
 
     if style == "csv":
-        return ["", *csv_lines(frame_rows(named_insights([comparison])))]
+        return ["", *csv_lines(frame_rows([comparison]))]
     return lines(comparison.insights, len(comparison.rows.labels_N), style)
-
-
-def named_insights(comparisons: Iterable[Comparison]) -> Iterator[tuple[str, str, Insight]]:
-    """Yields the insights of comparisons, each with the names of its data set and split."""
-    return ((each.data, each.split, insight) for each in comparisons for insight in each.insights)
 
 
 def _html(comparison: Comparison) -> str:

@@ -23,6 +23,7 @@ from sentattn.prediction.model import LoadedRun
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
+    from sentattn.compare.comparison import Comparison
     from sentattn.data.datamodule import TextData
 
 FILE = "insight-{split}-{rows}.parquet"
@@ -255,14 +256,18 @@ def rounded(estimate: Estimate, digits: int) -> str:
     return f"{value:.{digits}f}" + ("" if math.isnan(estimate.error) else f" ±{half:.{digits}f}")
 
 
-def frame_rows(insights: Iterable[tuple[str, str, Insight]]) -> list[list[str]]:
-    """Returns a heading, and a row for each setting and column: the value and its interval, empty where unknown.
-
-    Each insight comes with the names of its data set and split.
-    """
+def frame_rows(comparisons: Iterable[Comparison]) -> list[list[str]]:
+    """Returns a heading, and a row for each setting and column: the value and its interval, empty where unknown."""
     rows = [["data", "split", "settings", "seeds", "rows", "metric", "value", "low", "high"]]
-    for data, split, insight in insights:
-        start = [data, split, insight.setting.name, str(len(insight.seeds)), str(len(insight.block_N))]
+    pairs = [(one, insight) for one in comparisons for insight in one.insights]
+    for comparison, insight in pairs:
+        start = [
+            comparison.data,
+            comparison.split,
+            insight.setting.name,
+            str(len(insight.seeds)),
+            str(len(insight.block_N)),
+        ]
         for column in COLUMNS:
             if not math.isnan((estimate := insight.estimate(column)).value):
                 ends = ["", ""] if math.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]

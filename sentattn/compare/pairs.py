@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import yaml
-
 from sentattn.compare.runs import Setting, rest
 from sentattn.config.schema import SEEDS
 from sentattn.config.targets import slots
@@ -25,6 +23,7 @@ class Plan:
     """A plan: its file, its content, which is checked, and what is known when its runs are there.
 
     Attributes:
+        text: The text of the file.
         pairs: Its pairs of settings, with the seeds of the plan.
         experiment: The first digits of the SHA-256 of all resolved settings, the data and the version.
         remark: What other plans have tested on the same rows.
@@ -32,6 +31,7 @@ class Plan:
 
     path: Path
     content: Node
+    text: str
     pairs: Sequence[SettingPair] = ()
     experiment: str = ""
     remark: str = ""
@@ -46,17 +46,6 @@ class Plan:
     def digest(self) -> str:
         """The first digits of the SHA-256 of its content: equal for files that differ in comments and spaces only."""
         return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:12]
-
-    @property
-    def text(self) -> str:
-        """Its content as YAML, a pair a line."""
-
-        def flow(value: object) -> str:
-            text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
-            return text.removesuffix("...\n").strip()
-
-        lines = [f"{key}: {flow(value)}" for key, value in self.content.items() if key != "pairs"]
-        return "\n".join([*lines, "pairs:", *(f"  - {flow(pair)}" for pair in self.content["pairs"]), ""])
 
 
 def _is_baseline(settings: Node) -> bool:

@@ -55,7 +55,7 @@ pairs:
 def read_plan(path: Path) -> Plan:
     """Reads a plan; a `SettingError` with all its errors."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(text := path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         message = f"plan={path} cannot be read: {reason}. An example:\n{EXAMPLE}"
@@ -75,7 +75,7 @@ def read_plan(path: Path) -> Plan:
     ]
     if faults := faults or list(_faults(path, content)):
         raise SettingError(*faults)
-    return Plan(path, content)
+    return Plan(path, content, text)
 
 
 def _faults(path: Path, content: Node) -> Iterator[Fault]:

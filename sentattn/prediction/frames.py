@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sentattn.data.readers.tables import as_columns, joined
-from sentattn.errors import DataError, Fault, SettingError
+from sentattn.errors import DataError, Fault
 from sentattn.prediction.prediction import Prediction
 
 Columns: TypeAlias = str | Sequence[str]
@@ -26,13 +26,9 @@ def read_texts(source: Any, *, text: Columns | None, default: Columns) -> tuple[
 
     Raises:
         DataError: If the data frame does not have one such column of each name.
-        SettingError: If `text` is set and the source has no columns.
     """
     frame = source.to_pandas() if hasattr(source, "to_pandas") else source
     if not isinstance(frame, Mapping) and not hasattr(frame, "assign"):
-        if text is not None:
-            message = f"text={text} has no effect without a data frame: leave it out."
-            raise SettingError(Fault("text", "no_effect", message))
         return [frame] if isinstance(frame, str) else frame, None
     names, wanted = list(frame), as_columns(default if text is None else text)
     for column in wanted:

@@ -199,7 +199,8 @@ class LoadedRun(Run):
             text: The data frame's column of texts, or several, which are joined; None for those of the table that the
                 run was trained on, or `text`.
             batch_size: Texts in a batch.
-            pairs: Whether to return token-to-token weights too, where the model has them.
+            pairs: Whether to return token-to-token weights too, where the model has them; a data frame has no place
+                for them.
 
         Returns:
             `Predictions`, as `Classifier.predict` returns them. Of a data frame: a new one of its type with its rows
@@ -208,15 +209,11 @@ class LoadedRun(Run):
 
         Raises:
             DataError: If the data frame has no such column, or a value is a list, a dictionary or bytes.
-            SettingError: If `text` is set and `texts` has no columns, or `pairs` and it has.
             RunError: If the run has no model.
         """
         values, frame = self._texts(texts, text)
         if frame is None:
             return self.classifier.predict(values, batch_size=batch_size, pairs=pairs)
-        if pairs:
-            message = "pairs=True has no effect on a data frame, which has no place for them: predict its column."
-            raise SettingError(Fault("pairs", "no_effect", message))
         labels, stream = self.classifier.labels, self.classifier.stream(as_texts(values), batch_size=batch_size)
         rows = [prediction_values(one, labels) for one in stream]
         columns = {name: [row[i] for row in rows] for i, name in enumerate(prediction_columns(labels, frame))}

@@ -297,6 +297,12 @@ def color_limit(weights: Sequence[float]) -> float:
     return max(quantile, min(1.0, 2 / max(1, len(ranked))))
 
 
+def limit_text(limit: float, largest: float) -> str:
+    """Returns the weight of the full color as text, with a note where larger weights share this color."""
+    note = f" or more ({100 * QUANTILE:.0f} % quantile; largest {largest:.3g})" if largest > limit else ""
+    return f"{limit:.3g}{note}"
+
+
 def shades(weights: Sequence[float]) -> list[float]:
     """Returns the strength of each token's color, 0 to 1."""
     limit = color_limit(weights)

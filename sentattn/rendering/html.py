@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from sentattn.console import plural
 from sentattn.prediction.prediction import (
-    QUANTILE,
     Map,
     Piece,
     Prediction,
@@ -21,6 +20,7 @@ from sentattn.prediction.prediction import (
     color_limit,
     cut_note,
     head_names,
+    limit_text,
     notes,
     pair_summary,
     pieces,
@@ -96,7 +96,7 @@ def article(prediction: Prediction, *, attributed: Attributed | None = None) -> 
                 "top": "all tokens have the same weight" if prediction.is_even else summary(words, row),
                 "limit": _rounded(color_limit(row)) if any(prediction.shades(row)) else None,
                 "low": "weight 0",
-                "scale": _scale(color_limit(row), max(row, default=0.0)),
+                "scale": limit_text(color_limit(row), max(row, default=0.0)),
                 "weights": [_rounded(weight) for weight in row],
             }
             for name, row in prediction.rows.items()
@@ -135,12 +135,6 @@ def shaded_pieces(prediction: Prediction) -> list[tuple[Piece, float | None, boo
             word = prediction.text[slice(*prediction.spans[piece.token])]
             shaded.append((piece._replace(text=clipped(word)), strength[piece.token], piece.token in unknown))
     return shaded
-
-
-def _scale(limit: float, largest: float) -> str:
-    """Returns the label at the end of a color scale, with a note where larger weights share its last color."""
-    note = f" or more ({100 * QUANTILE:.0f} % quantile; largest {largest:.3g})" if largest > limit else ""
-    return f"{limit:.3g}{note}"
 
 
 def packed(weights: Map) -> dict[str, object]:

@@ -8,18 +8,16 @@ import textwrap
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from sentattn.metrics import Floats
 from sentattn.prediction.prediction import (
-    QUANTILE,
     UNREAD,
     Prediction,
     clipped,
     color_limit,
+    limit_text,
     notes,
     pieces,
     visible,
@@ -35,9 +33,8 @@ if TYPE_CHECKING:
 DPI, POINTS = 150, 72
 WIDTH, MARGIN, GUTTER, PADDING, GAP = 10.0, 0.15, 0.5, 0.05, 0.3
 TALLEST = 40.0  # no line of a text is drawn below this height
-LINE, WORD_ROW, HOP_ROW, HOP_ROWS = 0.17, 0.27, 0.16, 1.6
+TITLE, LINE, WORD_ROW, HOP_ROW, HOP_ROWS = 0.3, 0.17, 0.27, 0.16, 1.6
 SMALL_SIZE, WORD_SIZE, TITLE_SIZE = 7.5, 9.5, 11.0
-SCALE_LEFT, SCALE_WIDTH, SCALE_HEIGHT = 5.1, 1.8, 0.1
 LETTERS, MAX_CLASSES = 100, 4  # of a line of notes, and next to a label
 
 GREY, FRAME = "#666666", "#d9d9d9"
@@ -73,13 +70,21 @@ def draw(predictions: Sequence[Prediction]) -> Figure:
 
     Words that are not in the vocabulary are underlined. What does not fit is left out, and a note says so.
     """
-    page = _Page()
+    from matplotlib.figure import Figure
+
+    figure = Figure(dpi=DPI, facecolor="white")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.axis("off")
+    y = MARGIN
     for prediction in map(Prediction.in_words, predictions):
-        if not page.draw_text(prediction):
-            page.write_note("the rest is not drawn; .html shows all")
+        if y > TALLEST:
             break
-        page.top += GAP
-    return page.finish()
+        y = _draw_text(axes, prediction, y) + GAP
+    if y > TALLEST:
+        y = _write_note(axes, "the rest is not drawn; .html shows all", y)
+    figure.set_size_inches(WIDTH, y)
+    axes.set(xlim=(0, WIDTH), ylim=(y, 0))
+    return figure
 
 
 @functools.cache
@@ -97,139 +102,101 @@ def _font(size: float, weight: str = "normal") -> FontProperties:
     return FontProperties(family=families(), size=size, weight=weight)
 
 
-class Word(NamedTuple):
-    """A word of a line with its width, and its token; None for a stretch that was not read."""
+@functools.cache
+def _renderer() -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
-    text: str
-    width: float
-    token: int | None
+    canvas: Any = FigureCanvasAgg(Figure(dpi=DPI))
+    return canvas.get_renderer()
 
 
-class _Page:
-    """A figure that is filled from its top, in inches; y is 0 there and negative below."""
+def _width(text: str) -> float:
+    """Returns the width of a word with its padding."""
+    pixels: float = _renderer().get_text_width_height_descent(text, _font(WORD_SIZE), False)[0]
+    return pixels / DPI + 2 * PADDING
 
-    def __init__(self) -> None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
 
-        self.figure = Figure(dpi=DPI, facecolor="white")
-        self.axes = self.figure.add_axes((0, 0, 1, 1))
-        self.axes.axis("off")
-        self.top = MARGIN
-        canvas: Any = FigureCanvasAgg(self.figure)
-        self._renderer = canvas.get_renderer()
+def _write(axes: Axes, x: float, y: float, text: str, size: float = SMALL_SIZE, **others: Any) -> None:
+    """Writes a text whose letters are centered on `y`; words with and without descenders share a baseline."""
+    look = {"color": GREY, "parse_math": False, "fontproperties": _font(size), **others}
+    axes.text(x, y + 0.35 * size / POINTS, text, **look)
 
-    def finish(self) -> Figure:
-        """Returns the figure, in the size of its content."""
-        height = self.top + MARGIN
-        self.figure.set_size_inches(WIDTH, height)
-        self.axes.set(xlim=(0, WIDTH), ylim=(-height, 0))
-        return self.figure
 
-    def width(self, text: str, size: float, weight: str = "normal") -> float:
-        """Returns the width of a text."""
-        pixels: float = self._renderer.get_text_width_height_descent(text, _font(size, weight), False)[0]
-        return pixels / DPI
+def _write_note(axes: Axes, note: str, top: float) -> float:
+    """Writes a note below `top`; returns where it ends."""
+    for line in textwrap.wrap(note, LETTERS):
+        _write(axes, MARGIN, top + LINE / 2, line)
+        top += LINE
+    return top
 
-    def write(self, x: float, y: float, text: str, size: float = SMALL_SIZE, **others: Any) -> None:
-        """Writes a text whose letters are centered on `y` from the top."""
-        # Not centered on the box of the text: words with and without descenders share a baseline.
-        look = {"color": GREY, "parse_math": False, **others}
-        self.axes.text(x, -y - 0.35 * size / POINTS, text, fontproperties=_font(size), **look)
 
-    def write_note(self, note: str) -> None:
-        """Writes a note below the content."""
-        for line in textwrap.wrap(note, LETTERS):
-            self.write(MARGIN, self.top + LINE / 2, line)
-            self.top += LINE
+def _draw_text(axes: Axes, prediction: Prediction, top: float) -> float:
+    """Draws a text below `top`: its label, notes, and lines of words with a row for each hop; returns where it ends."""
+    rows = list(prediction.rows.values())
+    limit, largest = max(map(color_limit, rows)), max((max(row, default=0.0) for row in rows), default=0.0)
+    scale = f"white: weight 0, darkest: {limit_text(limit, largest)}"
+    if not any(map(any, map(prediction.shades, rows))):  # white, as what a model without attention reads
+        scale, rows = "all words have the same weight", [[0.0] * len(row) for row in rows]
+    title = f"{_short(prediction.name)}  {_percent(prediction.share)}"
+    _write(axes, MARGIN, top + LINE / 2, title, color="black", fontproperties=_font(TITLE_SIZE, "bold"))
+    top += TITLE
+    for note in [_others(prediction), scale, *notes(prediction)]:
+        top = _write_note(axes, note, top)
+    top += 0.1
+    for line in _lines(prediction):
+        if top > TALLEST:
+            break
+        top = _draw_line(axes, line, rows, top, limit=limit, unknown=prediction.unknown)
+    return top
 
-    def draw_text(self, prediction: Prediction) -> bool:
-        """Draws a text: its label, notes, and lines of words with a row for each hop; returns whether all fits."""
-        rows = list(prediction.rows.values())
-        limit, largest = max(map(color_limit, rows)), max((max(row, default=0.0) for row in rows), default=0.0)
-        title, y = _short(prediction.name), self.top + LINE / 2
-        self.write(MARGIN, y, title, TITLE_SIZE, color="black", weight="bold")
-        left = MARGIN + self.width(title, TITLE_SIZE, "bold") + 0.12
-        self.write(left, y, _percent(prediction.share), TITLE_SIZE, color="black")
-        if any(map(any, map(prediction.shades, rows))):
-            self._draw_scale(limit, largest)
-        else:  # white, as what a model without attention reads
-            self.write(SCALE_LEFT, self.top + SCALE_HEIGHT / 2, "all words have the same weight")
-            rows = [[0.0] * len(row) for row in rows]
-        self.top += 0.3
-        for note in [_others(prediction), *notes(prediction)]:
-            self.write_note(note)
-        self.top += 0.1
-        # Many hops share a fixed height.
-        hop_row = min(HOP_ROW, max(0.07, HOP_ROWS / len(rows)))
-        for line in self._lines(prediction):
-            if self.top > TALLEST:
-                return False
-            self._draw_line(line, rows, hop_row, limit, prediction.unknown)
-        return True
 
-    def _draw_scale(self, limit: float, largest: float) -> None:
-        """Draws a color scale from 0 to `limit`."""
-        from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import Normalize
-
-        is_cut = largest > limit
-        box = self.axes.inset_axes(
-            (SCALE_LEFT, -self.top - SCALE_HEIGHT, SCALE_WIDTH, SCALE_HEIGHT), transform=self.axes.transData
-        )
-        scale = ScalarMappable(Normalize(0, limit), _colors())
-        bar = self.figure.colorbar(scale, cax=box, orientation="horizontal", ticks=[0, limit / 2, limit])
-        bar.outline.set(edgecolor=FRAME, linewidth=0.6)
-        labels = ["0", f"{limit / 2:.2g}", f"\u2265 {limit:.2g}" if is_cut else f"{limit:.2g}"]
-        box.set_xticklabels(labels, fontproperties=_font(SMALL_SIZE), color=GREY)
-        box.tick_params(length=0, pad=2)
-        legend = "weight"
-        if is_cut:
-            legend += f"; darkest from the {100 * QUANTILE:.0f} % quantile, largest {largest:.2g}"
-        self.write(SCALE_LEFT + SCALE_WIDTH + 0.12, self.top + SCALE_HEIGHT / 2, legend)
-
-    def _lines(self, prediction: Prediction) -> Iterator[list[Word]]:
-        """Yields the words of a text in lines that fit into the width, from left to right as they are drawn."""
-        step = -1 if _is_right_to_left(prediction.text) else 1
-        line: list[Word] = []
-        for piece in pieces(prediction.text, prediction.spans):
-            if piece.token is None and not piece.unread:
-                continue
-            text = UNREAD.strip() if piece.unread else clipped(piece.text)
-            word = Word(text, self.width(text, WORD_SIZE) + 2 * PADDING, piece.token)
-            if line and sum(other.width for other in line) + word.width > WIDTH - GUTTER - 2 * MARGIN:
-                yield line[::step]
-                line = []
-            line.append(word)
-        if line:
+def _lines(prediction: Prediction) -> Iterator[list[tuple[str, int | None]]]:
+    """Yields the words of a text with their tokens, in lines that fit into the width, from left to right."""
+    step = -1 if _is_right_to_left(prediction.text) else 1
+    line: list[tuple[str, int | None]] = []
+    width = 0.0
+    for piece in pieces(prediction.text, prediction.spans):
+        if piece.token is None and not piece.unread:
+            continue
+        word = UNREAD.strip() if piece.unread else clipped(piece.text)
+        width += _width(word)
+        if line and width > WIDTH - GUTTER - 2 * MARGIN:
             yield line[::step]
-
-    def _draw_line(
-        self, line: list[Word], rows: list[list[float]], hop_row: float, limit: float, unknown: Sequence[int]
-    ) -> None:
-        left = MARGIN + (GUTTER if len(rows) > 1 else 0.0)
-        x = np.cumsum([left, *(word.width for word in line)])
-        y = self.top + np.cumsum([0, WORD_ROW, *[hop_row] * (len(rows) - 1)])
-        weights = [[np.nan if word.token is None else row[word.token] for word in line] for row in rows]
-        _draw_cells(self.axes, x, -y, weights, limit)
-        for word, start, weight in zip(line, x, weights[0], strict=False):
-            color = GREY if word.token is None else _text_color(weight / limit)
-            middle = start + word.width / 2
-            self.write(middle, self.top + WORD_ROW / 2, word.text, WORD_SIZE, color=color, ha="center")
-            if word.token in unknown:
-                ends = [start + PADDING, start + word.width - PADDING]
-                self.axes.plot(ends, [-self.top - 0.85 * WORD_ROW] * 2, color=color, lw=0.8, ls=(0, (2, 1.5)))
-        if len(rows) > 1:  # a single row has no name
-            every = 1 if hop_row * POINTS >= SMALL_SIZE else 5
-            names = ["mean", *(f"hop {hop}" if hop % every == 0 or hop == 1 else "" for hop in range(1, len(rows)))]
-            for name, upper, lower in zip(names, y, y[1:], strict=False):
-                self.write(left - 0.06, (upper + lower) / 2, name, ha="right")
-        self.top = y[-1] + 0.13
+            line, width = [], _width(word)
+        line.append((word, piece.token))
+    if line:
+        yield line[::step]
 
 
-def _draw_cells(axes: Axes, x: Floats, y: Floats, weights: ArrayLike, limit: float) -> None:
-    """Draws rows of framed cells between the edges `x` and `y`; a NaN stays empty."""
+def _draw_line(
+    axes: Axes,
+    line: Sequence[tuple[str, int | None]],
+    rows: Sequence[Sequence[float]],
+    top: float,
+    *,
+    limit: float,
+    unknown: Sequence[int],
+) -> float:
+    """Draws a line of words and a row for each hop, in the full color from a limit on; returns where it ends."""
+    hop_row = min(HOP_ROW, max(0.07, HOP_ROWS / len(rows)))  # many hops share a fixed height
+    left = MARGIN + (GUTTER if len(rows) > 1 else 0.0)
+    x = np.cumsum([left, *(_width(word) for word, _ in line)])
+    y = top + np.cumsum([0, WORD_ROW, *[hop_row] * (len(rows) - 1)])
+    weights = [[np.nan if token is None else row[token] for _, token in line] for row in rows]
     axes.pcolormesh(x, y, weights, cmap=_colors(), vmin=0, vmax=limit, edgecolors=FRAME, lw=0.4, clip_on=False)
+    for (word, token), start, end, weight in zip(line, x, x[1:], weights[0], strict=False):
+        color = GREY if token is None else _text_color(weight / limit)
+        _write(axes, (start + end) / 2, top + WORD_ROW / 2, word, WORD_SIZE, color=color, ha="center")
+        if token in unknown:
+            ends = [start + PADDING, end - PADDING]
+            axes.plot(ends, [top + 0.85 * WORD_ROW] * 2, color=color, lw=0.8, ls=(0, (2, 1.5)))
+    if len(rows) > 1:  # a single row has no name
+        every = 1 if hop_row * POINTS >= SMALL_SIZE else 5
+        names = ["mean", *(f"hop {hop}" if hop % every == 0 or hop == 1 else "" for hop in range(1, len(rows)))]
+        for name, upper, lower in zip(names, y, y[1:], strict=False):
+            _write(axes, left - 0.06, (upper + lower) / 2, name, ha="right")
+    return float(y[-1]) + 0.13
 
 
 @functools.cache

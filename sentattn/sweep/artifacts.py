@@ -12,8 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import yaml
 
+from sentattn.compare.statistics import Estimate, seed_term
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.request import OVERRIDES, read_request
 from sentattn.config.schema import BOUNDS, SEEDS
@@ -155,11 +157,11 @@ def write_confirmed(plan: Plan, folder: Path, winner: Record, runs: Sequence[Run
     for name in runs[0].metrics:
         if name.startswith(("val/", "test/")) and all(name in run.metrics for run in runs):
             values = [run.metrics[name] for run in runs]
-            least, largest = BOUNDS.get(name.partition("/")[2], (-math.inf, math.inf))
-            interval = None
+            mean, interval = statistics.fmean(values), None
             if len(values) >= SEEDS and len(set(values)) > 1:  # equal values have no spread
-                interval = [min(max(end, least), largest) for end in mean_interval(values)]
-            metrics[name] = {"mean": statistics.fmean(values), "interval": interval, "values": values}
+                bounds = BOUNDS.get(name.partition("/")[2], (-math.inf, math.inf))
+                interval = Estimate(mean, [seed_term(np.array(values))], bounds).interval(CONFIDENCE)
+            metrics[name] = {"mean": mean, "interval": interval, "values": values}
     confirmed = {
         "study": plan.study,
         "trial": winner.number,
@@ -178,15 +180,6 @@ def find_confirmed(folder: Path, trial: int, seeds: int | None = None) -> dict[s
     except (OSError, ValueError):
         return None
     return known if known["trial"] == trial and seeds in (None, len(known["seeds"])) else None
-
-
-def mean_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Returns the 95% confidence interval of the mean of two or more values, by Student's t."""
-    from scipy.stats import t
-
-    mean = statistics.fmean(values)
-    half = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
-    return mean - half, mean + half
 
 
 def describe_confirmed(plan: Plan, confirmed: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+import numpy as np
 import optuna
 import plotly.graph_objects as go
 from optuna import Study
@@ -19,6 +20,7 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import TrialState, create_trial
 from optuna.visualization import plot_intermediate_values, plot_optimization_history, plot_pareto_front, plot_slice
 
+from sentattn.compare.statistics import LEVEL, half_width, seed_term
 from sentattn.config.request import read_request
 from sentattn.config.search_space import Dimension, Value
 from sentattn.config.types import as_typed
@@ -30,7 +32,6 @@ from sentattn.run import REPORT, write_atomically
 from sentattn.sweep.artifacts import (
     BEST,
     find_confirmed,
-    mean_interval,
     train_arguments,
     train_command,
     trial_table,
@@ -180,9 +181,8 @@ def _noise(findings: Findings) -> Iterator[str]:
     scores = {record.number: record.objectives[0] for record in findings.complete if record.objectives}
     best = scores.pop(winner)
     if len(values) > 1:
-        low, high = mean_interval(values)
-        # The interval is that of a mean of so many runs; two single runs differ by the root of 2 times a run's spread.
-        spread = (high - low) / 2 * math.sqrt(2 * len(values))
+        # Of a mean of so many runs; two single runs differ by the root of 2 times a run's spread.
+        spread = float(half_width([seed_term(np.array(values))], LEVEL / 2)) * math.sqrt(2 * len(values))
         if close := sum(abs(best - score) <= spread for score in scores.values()):
             yield (
                 f"Trial {winner} is not significantly better than {plural(close, 'other trial')}: by {len(values)} "

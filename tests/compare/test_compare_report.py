@@ -12,10 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from run_folders import compare, make_run, make_setting
 
 from sentattn.compare.__main__ import main
@@ -24,9 +21,7 @@ from sentattn.compare.plan import apply, read_plan
 from sentattn.compare.report.charts import (
     MAX_DRAWN,
     MAX_SLICED,
-    Chart,
     accuracy_range,
-    apart,
     confusion_charts,
     cost_charts,
     curve_chart,
@@ -38,7 +33,7 @@ from sentattn.compare.report.charts import (
     slice_charts,
     with_interval,
 )
-from sentattn.compare.report.page import Part, Section, page, part
+from sentattn.compare.report.page import Section, page, part
 from sentattn.compare.report.summaries import HOPS, curves
 from sentattn.console import Table
 from sentattn.prediction.prediction import Prediction
@@ -111,20 +106,17 @@ def test_the_contents_name_every_section(hostile: str) -> None:
     assert len({name for name, _ in contents}) == len(contents) == hostile.count("<section")
 
 
-@pytest.mark.parametrize("count", range(2, 9))
-def test_no_chart_is_alone_on_a_row(count: int) -> None:
-    section = Section("Charts", [Chart("title", go.Figure(), None)] * count)
-    shown = page([Part("", "", [], [], [section])])
-    classes = re.findall(r'<div class="([^"]*)"><h3>title</h3>', shown)
-    assert len(classes) == count
-    rows: list[list[int]] = []  # of a grid of six columns
-    for name in classes:
-        span = 3 if "half" in name else 2
-        if not rows or sum(rows[-1]) + span > 6:
-            rows.append([])
-        rows[-1].append(span)
-    assert min(map(len, rows)) >= 2
-    assert ("odd" in classes[-1]) == count % 2  # of a grid of two columns, it has the whole row
+def test_the_leaderboard_has_five_columns_and_more_on_request(tmp_path: Path) -> None:
+    for model in ("mean", "cnn"):
+        make_run(tmp_path, f"model={model}")
+    section = part(compare(tmp_path)).sections[0]
+    [first], more = section.tables, section.more
+    assert first.heading == ["settings", "accuracy", "log loss", "parameters", "train seconds"]
+    assert more is not None
+    assert set(first.heading) < set(more.heading)
+    assert [row[:2] for row in first.rows] == [[row[0], row[2]] for row in more.rows]  # the seeds are between
+    shown = without_plotly(page([part(compare(tmp_path))]))
+    assert shown.count("<details><summary>All columns</summary>") == 1
 
 
 def test_a_chart_has_its_numbers(hostile: str) -> None:
@@ -325,29 +317,6 @@ def test_an_axis_of_accuracies_spans_five_points_at_least(low: float, high: floa
     assert start < low
     assert high + 0.001 < end
     assert end - start >= 0.05 - 1e-12
-
-
-@given(st.lists(st.floats(0, 1), max_size=12), st.floats(1e-3, 0.3))
-def test_labels_are_apart_and_in_the_order_of_their_values(values: list[float], gap: float) -> None:
-    found = apart(values, gap)
-    order = np.argsort(values, kind="stable")
-    assert (np.diff(found[order]) >= gap - 1e-9).all()
-    assert sum(found) == pytest.approx(sum(values), abs=1e-6)
-    if len(values) > 1 and np.diff(np.sort(values)).min() >= gap:
-        assert found == pytest.approx(values)
-
-
-def test_ends_of_curves_have_one_label_a_setting(tmp_path: Path) -> None:
-    for seed in range(2):
-        for model in ("mean", "cnn"):
-            path = make_run(tmp_path, f"model={model}", seed=seed)
-            rows = [{"epoch": n, "val/accuracy": 0.8 + n / 100, "val/log_loss": 1 / n} for n in (1, 2)]
-            (path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    accuracy, log_loss = learning_charts(compare(tmp_path).leaderboard)
-    for chart, height in ((accuracy, 0.01), (log_loss, 0.5)):
-        labels = {label.text: label.y for label in chart.figure.layout.annotations}
-        assert set(labels) == {"1", "2"}
-        assert abs(labels["1"] - labels["2"]) > 0.05 * height
 
 
 def test_a_chart_draws_the_rows_of_its_table(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sentattn.compare.report.summaries import (
     Curve,
@@ -24,7 +23,7 @@ from sentattn.compare.report.summaries import (
 )
 from sentattn.compare.runs import Setting
 from sentattn.console import Table, format_count
-from sentattn.metrics import Floats, Ints, class_values
+from sentattn.metrics import Ints, class_values
 from sentattn.rendering.html import BLUE, GREY, ORANGE, layout, safe
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ COSTS = {
     "latency of one text in ms": "latency_ms.one",
 }
 MAX_LOG_TICKS = 6
-LABEL_GAP = 0.07
-"""Of the height of a chart, between labels at the ends of curves."""
 CURVES = (("accuracy", "val/accuracy", "train/accuracy"), ("log loss", "val/log_loss", "train/cross_entropy"))
 """Title and metric of the learning curves, and the metric of the training rows that a single run has too."""
 ACCURACY, INTERVAL, PROBABILITY = "accuracy", "95% interval", "probability of the predicted class"
@@ -217,24 +214,17 @@ def log_ticks(low: float, high: float) -> list[float]:
 def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
     """Metrics of the validation rows by epoch, a line for each run; of a single run also those of training rows."""
     runs = [(rank, one.name, run) for rank, one in enumerate(settings[:MAX_DRAWN], start=1) for run in one.runs]
-    curves = [(rank, name, run.seed, learning_curve(run.path)) for rank, name, run in runs]
+    curves = [(rank, name, str(run.seed), learning_curve(run.path)) for rank, name, run in runs]
     is_single = len(runs) == 1
     charts = []
     for title, metric, trained in CURVES:
         metrics = {"validation": metric} | ({"training": trained} if is_single else {})
         rows: list[Row] = [
-            {
-                "rank": rank,
-                "settings": name,
-                "seed": str(seed),
-                "rows": of,
-                "epoch": epoch["epoch"],
-                title: epoch[source],
-            }
-            for rank, name, seed, epochs in curves
-            for of, source in metrics.items()
-            for epoch in epochs
-            if math.isfinite(epoch.get(source, math.nan))
+            {"rank": rank, "settings": name, "seed": seed, "rows": of, "epoch": line["epoch"], title: line[column]}
+            for rank, name, seed, lines in curves
+            for of, column in metrics.items()
+            for line in lines
+            if math.isfinite(line.get(column, math.nan))
         ]
         if not rows:
             continue
@@ -246,31 +236,8 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
         drawn.figure.update_xaxes(dtick=max(1, round(max(row["epoch"] for row in rows) / 8)))
         if title == ACCURACY:
             drawn.figure.update_yaxes(range=accuracy_range(rows))
-        if not is_single:
-            _label_ends(drawn.figure, rows, title)
         charts.append(drawn)
     return charts
-
-
-def _label_ends(figure: go.Figure, rows: Sequence[Row], y: str) -> None:
-    """Writes the rank of each setting next to the ends of its curves, at their mean, apart from other ranks."""
-    last = {(row["rank"], row["seed"]): row[y] for row in rows}  # of the last epoch, which comes last
-    ranks = list(dict.fromkeys(rank for rank, _ in last))
-    ends = [np.mean([value for (of, _), value in last.items() if of == rank]) for rank in ranks]
-    for rank, place in zip(ranks, apart(ends, LABEL_GAP * (np.ptp([row[y] for row in rows]) or 1)), strict=True):
-        font = {"color": colour(rank), "size": 13}
-        figure.add_annotation(x=1, xref="x domain", y=place, text=str(rank), showarrow=False, xanchor="left", font=font)
-
-
-def apart(values: ArrayLike, gap: float) -> Floats:
-    """Returns positions in the order of the values and at least a gap apart, with the least sum of squared shifts."""
-    from scipy.optimize import isotonic_regression
-
-    order = np.argsort(values, kind="stable")
-    steps = gap * np.arange(len(order))
-    positions = np.empty(len(order))
-    positions[order] = isotonic_regression(np.asarray(values)[order] - steps).x + steps
-    return positions
 
 
 def curve_chart(curves: Sequence[Curve], title: str, *, is_log: bool = False) -> list[Chart]:
@@ -301,8 +268,7 @@ def confusion_charts(settings: Sequence[Setting], names: Sequence[str]) -> list[
         look = {"zmin": 0, "zmax": 1, "color_continuous_scale": SHADES, "aspect": "auto"}
         figure = px.imshow(shares_CC, text_auto=".1%" if classes <= MAX_CLASSES else False, **look)
         figure.update_layout(layout(200 + 22 * min(classes, MAX_CLASSES), top=12), coloraxis_showscale=False)
-        hover = "true %{y}, predicted %{x}<br>%{z:.1%} (%{customdata:,.0f} rows)<extra></extra>"
-        figure.update_traces(customdata=counts_CC, hovertemplate=hover, xgap=2, ygap=2)
+        figure.update_traces(hovertemplate="true %{y}, predicted %{x}: %{z:.1%}<extra></extra>", xgap=2, ygap=2)
         labels = [_cut(name) for name in names]
         ticks = {"tickvals": list(range(classes)), "ticktext": labels, "automargin": True, "showgrid": False}
         figure.update_xaxes(title="predicted", **ticks).update_yaxes(title="true", **ticks)
@@ -320,7 +286,6 @@ def confusion_charts(settings: Sequence[Setting], names: Sequence[str]) -> list[
 def slice_charts(slices: Sequence[Slices], settings: Sequence[Setting]) -> list[Chart]:
     """The accuracy on each slice of several kinds with its 95% interval, all on one axis."""
     charts: list[Chart] = []
-    drawn: list[Row] = []
     for title, of_kind, is_ordered in slices:
         rows: list[Row] = []
         for (rank, setting), (name, rows_K) in product(enumerate(settings, start=1), of_kind.items()):
@@ -329,19 +294,16 @@ def slice_charts(slices: Sequence[Slices], settings: Sequence[Setting]) -> list[
             rows.append(row | with_interval(estimate.value, estimate.interval()))
         if rows:
             kind, look = ("line", {"markers": True}) if is_ordered else ("scatter", {})
-            charts.append(chart(kind, rows, title, most=MAX_SLICED, x=title, y=ACCURACY, **look, **BARS))
-            drawn += [row for row in rows if row["rank"] <= MAX_SLICED]
-            few = len(of_kind) < 4  # with more labels there is no room for numbers of rows on a phone
-            counts = [f"<br>{len(rows_K):,} rows" * few for rows_K in of_kind.values()]
-            labels = [
-                _cut(name).replace(" to ", "<br>to ") + count for name, count in zip(of_kind, counts, strict=True)
-            ]
+            drawn = chart(kind, rows, title, most=MAX_SLICED, x=title, y=ACCURACY, **look, **BARS)
+            labels = [_cut(name).replace(" to ", "<br>to ") for name in of_kind]
             ticks = {"tickvals": list(range(len(of_kind))), "ticktext": labels, "tickangle": 0, "automargin": True}
             ends = {"range": [-0.5, len(of_kind) - 0.5], "showgrid": False}
-            charts[-1].figure.update_xaxes(type="category", title=None, **ticks, **ends).update_traces(marker_size=8)
-            charts[-1].figure.update_layout(scattermode="group", scattergap=0.5)  # side by side: intervals can be read
+            drawn.figure.update_xaxes(type="category", title=None, **ticks, **ends).update_traces(marker_size=8)
+            drawn.figure.update_layout(scattermode="group", scattergap=0.5)  # side by side: intervals can be read
+            charts.append(drawn)
+    lows, highs = zip(*(one.figure.layout.yaxis.range for one in charts), strict=True) if charts else ((), ())
     for one in charts:
-        one.figure.update_yaxes(range=accuracy_range(drawn))
+        one.figure.update_yaxes(range=[min(lows), max(highs)])
     return charts
 
 

@@ -34,14 +34,23 @@ from sentattn.errors import UserError
 from sentattn.rendering.html import draw, plotly_script, render, shaded_pieces
 from sentattn.run import REPORT, write_atomically, writing
 
+FIRST_COLUMNS = ("accuracy", "log_loss", "parameters", "train_seconds")
+"""Columns of the leaderboard that are shown next to the names of the settings; a click shows all."""
+
 
 class Section(NamedTuple):
-    """A section of a page: charts, tables, and how to read them; `has_key` if its charts have colours of settings."""
+    """A section of a page: charts, tables, and how to read them.
+
+    Attributes:
+        more: A table that is shown on request.
+        has_key: Whether its charts have the colours of settings.
+    """
 
     heading: str
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
     note: str = ""
+    more: Table | None = None
     has_key: bool = True
 
 
@@ -131,16 +140,19 @@ def _with_charts(*sections: Section) -> list[Section]:
 
 
 def _leaderboard(comparison: Comparison) -> Section:
-    heading, *rows, largest = leaderboard.cells(comparison)
-    table = Table(
-        [name.replace("_", " ") for name in heading],
-        [*([f"{rank} {name}", *values] for rank, (name, *values) in enumerate(rows, start=1)), largest],
-    )
     remarks = leaderboard.notes(comparison.leaderboard)
-    if len(rows) > MAX_DRAWN:
+    if len(comparison.leaderboard) > MAX_DRAWN:
         remarks.append(f"Charts draw the best {MAX_DRAWN} settings, those of cost all; the tables have all.")
     chart = charts.leaderboard_chart(comparison.leaderboard)
-    return Section("Leaderboard", chart, [table], " ".join(remarks), has_key=False)
+    first, every = _board(comparison, FIRST_COLUMNS), _board(comparison)
+    return Section("Leaderboard", chart, [first], " ".join(remarks), every, has_key=False)
+
+
+def _board(comparison: Comparison, columns: Sequence[str] = ()) -> Table:
+    """Returns the leaderboard with some columns or all, and the place of each setting next to its name."""
+    heading, *rows, largest = leaderboard.cells(comparison, columns)
+    ranked = [[f"{rank} {name}", *values] for rank, (name, *values) in enumerate(rows, start=1)]
+    return Table([name.replace("_", " ") for name in heading], [*ranked, largest])
 
 
 def _metrics(setting: Setting) -> Section:
