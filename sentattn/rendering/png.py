@@ -7,7 +7,7 @@ import io
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from sentattn.metrics import Floats
 from sentattn.prediction.prediction import (
+    NGRAMS,
     QUANTILE,
     UNREAD,
     Prediction,
@@ -145,17 +146,16 @@ class _Page:
 
     def draw_text(self, prediction: Prediction) -> bool:
         """Draws a text: its label, notes, and lines of words with a row for each hop; returns whether all fits."""
-        rows = list(prediction.rows.values())
+        rows = [row if any(prediction.shades(row)) else [0.0] * len(row) for row in prediction.rows.values()]
         limit, largest = max(map(color_limit, rows)), max((max(row, default=0.0) for row in rows), default=0.0)
         title, y = _short(prediction.name), self.top + LINE / 2
         self.write(MARGIN, y, title, TITLE_SIZE, color="black", weight="bold")
         left = MARGIN + self.width(title, TITLE_SIZE, "bold") + 0.12
         self.write(left, y, _percent(prediction.share), TITLE_SIZE, color="black")
-        if any(map(any, map(prediction.shades, rows))):
+        if any(map(any, rows)):
             self._draw_scale(limit, largest)
         else:  # white, as what a model without attention reads
             self.write(SCALE_LEFT, self.top + SCALE_HEIGHT / 2, "all words have the same weight")
-            rows = [[0.0] * len(row) for row in rows]
         self.top += 0.3
         for note in [_others(prediction), *notes(prediction)]:
             self.write_note(note)
@@ -165,7 +165,7 @@ class _Page:
         for line in self._lines(prediction):
             if self.top > TALLEST:
                 return False
-            self._draw_line(line, rows, hop_row, limit, prediction.unknown)
+            self._draw_line(line, dict(zip(prediction.rows, rows, strict=True)), hop_row, limit, prediction.unknown)
         return True
 
     def _draw_scale(self, limit: float, largest: float) -> None:
@@ -205,12 +205,12 @@ class _Page:
             yield line[::step]
 
     def _draw_line(
-        self, line: list[Word], rows: list[list[float]], hop_row: float, limit: float, unknown: Sequence[int]
+        self, line: list[Word], rows: Mapping[str, list[float]], hop_row: float, limit: float, unknown: Sequence[int]
     ) -> None:
         left = MARGIN + (GUTTER if len(rows) > 1 else 0.0)
         x = np.cumsum([left, *(word.width for word in line)])
         y = self.top + np.cumsum([0, WORD_ROW, *[hop_row] * (len(rows) - 1)])
-        weights = [[np.nan if word.token is None else row[word.token] for word in line] for row in rows]
+        weights = [[np.nan if word.token is None else row[word.token] for word in line] for row in rows.values()]
         _draw_cells(self.axes, x, -y, weights, limit)
         for word, start, weight in zip(line, x, weights[0], strict=False):
             color = GREY if word.token is None else _text_color(weight / limit)
@@ -221,7 +221,7 @@ class _Page:
                 self.axes.plot(ends, [-self.top - 0.85 * WORD_ROW] * 2, color=color, lw=0.8, ls=(0, (2, 1.5)))
         if len(rows) > 1:  # a single row has no name
             every = 1 if hop_row * POINTS >= SMALL_SIZE else 5
-            names = ["mean", *(f"hop {hop}" if hop % every == 0 or hop == 1 else "" for hop in range(1, len(rows)))]
+            names = [name if hop % every == 0 or hop == 1 or name == NGRAMS else "" for hop, name in enumerate(rows)]
             for name, upper, lower in zip(names, y, y[1:], strict=False):
                 self.write(left - 0.06, (upper + lower) / 2, name, ha="right")
         self.top = y[-1] + 0.13
