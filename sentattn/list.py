@@ -1,6 +1,6 @@
 """Show what there is, a line each, with what to expect of it.
 
-usage: python -m sentattn.list [models] [data] [experiments] [sweeps] [runs] [output_dir=FOLDER]
+usage: python -m sentattn.list [models] [data] [experiments] [sweeps] [runs] [output_dir=FOLDER] [--config-dir FOLDER]
 
   models       variants, for model=NAME
   data         data sets, for data=NAME
@@ -8,6 +8,7 @@ usage: python -m sentattn.list [models] [data] [experiments] [sweeps] [runs] [ou
   sweeps       sweep files, for sweep=NAME
   runs         finished and failed runs with their accuracy
   output_dir   folder whose runs are listed; default outputs
+  --config-dir a folder with choices of your own, which are listed too
 
 Examples:
   python -m sentattn.list
@@ -26,7 +27,8 @@ from typing import Any
 import yaml
 
 from sentattn.config import command_line
-from sentattn.config.groups import comment, conf_dir
+from sentattn.config.arguments import split_folders
+from sentattn.config.groups import Choices, comment, conf_dir
 from sentattn.config.targets import label
 from sentattn.console import WIDTH, table_lines
 from sentattn.data.readers.tables import as_columns
@@ -43,7 +45,8 @@ LONGEST_FILE, NARROWEST = 24, 20
 @command_line.command
 def main(arguments: list[str]) -> None:
     """Runs the command."""
-    options = command_line.raw_arguments(arguments, {"output_dir": "str"}, "kinds")
+    words, folders = split_folders(arguments)
+    options, choices = command_line.raw_arguments(words, {"output_dir": "str"}, "kinds"), Choices.of(*folders)
     kinds = options["kinds"] or KINDS
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         legal = f"There are {', '.join(KINDS)}."
@@ -55,16 +58,18 @@ def main(arguments: list[str]) -> None:
         if kind == "runs":
             title, lines = f"runs ({output_dir}), with validation and test accuracy", runs(output_dir)
         else:
-            title, lines = f"{kind} ({GROUPS[kind]}=NAME)", files(kind)
+            title, lines = f"{kind} ({GROUPS[kind]}=NAME)", files(kind, choices)
         sections.append("\n".join([title, *(lines or ["  none yet"])]))
     print("\n\n".join(sections))
 
 
-def files(kind: str) -> list[str]:
+def files(kind: str, choices: Choices) -> list[str]:
     """Returns the name and the first comment of each YAML file of a kind, as the lines of a table."""
-    folder = conf_dir().parent / "sweeps" if kind == "sweeps" else conf_dir() / GROUPS[kind]
-    rows = [(file.stem, comment(file)) for file in sorted(folder.glob("[!_]*.yaml"))]
-    return _table(rows, align="<<")
+    group = GROUPS[kind]
+    found = [choices.file(group, name) for name in choices.names(group)]
+    if kind == "sweeps":
+        found = sorted((conf_dir().parent / kind).glob("*.yaml"))
+    return _table([(file.stem, comment(file)) for file in found], align="<<")
 
 
 def runs(output_dir: Path) -> list[str]:

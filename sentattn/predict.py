@@ -103,9 +103,10 @@ class Row(NamedTuple):
 
 @dataclass
 class Summary:
-    """Counts of the rows of a file, and the predictions to draw."""
+    """Counts of the rows of a file, of which there are `total` if that is known, and the predictions to draw."""
 
     max_plotted: int
+    total: int | None = None
     plotted: list[Prediction] = field(default_factory=list)
     predictions: int = 0
     without_text: list[str] = field(default_factory=list)
@@ -128,7 +129,7 @@ class Summary:
                         self.plotted.append(prediction)
                 yield row
                 if source:
-                    progress("predicting", number, None)
+                    progress("predicting", number, self.total)
         if not self.predictions:
             key, typed = ("input", f"input={source}") if source else ("text", "text=")
             raise DataError(Fault(key, "missing", f"{typed} holds no word or sign to read."))
@@ -170,6 +171,8 @@ def main(arguments: list[str]) -> None:
         columns, rows = read_rows(source, column=column, options=options)
     pairs = settings.get("pairs", not source and _shows_pairs(settings))
     summary = Summary(max_plotted=MAX_PLOTTED_WITH_PAIRS if pairs else MAX_PLOTTED)
+    if "output" in settings and source not in ("", STDIN):
+        summary.total = sum(1 for _ in read_rows(source, column=column, options=options)[1])
 
     def predict(texts: Iterator[str]) -> Iterator[Prediction]:
         for prediction in classifier.stream(texts, batch_size=settings.get("batch_size", 64), pairs=pairs):

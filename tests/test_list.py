@@ -92,3 +92,10 @@ def test_faults(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Did you mean 'models'?" in capsys.readouterr().err
     assert main(["outputdir=x"]) == 2
     assert "Did you mean 'output_dir'?" in capsys.readouterr().err
+
+
+def test_choices_of_a_folder_of_ones_own_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.yaml").write_text("# A model of my own.\nname: mine\n")
+    assert main(["models", "--config-dir", str(tmp_path)]) == 0
+    assert "mine" in [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:] if line.endswith("own.")]

@@ -42,6 +42,16 @@ def test_texts_that_are_cut_are_counted(tiny_run: Run, tmp_path: Path, capsys: p
     assert "longer than the model reads: 1 of 2\n" in capsys.readouterr().err
 
 
+def test_the_progress_of_a_file_has_a_total(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sentattn.console.SECONDS_BETWEEN_LINES", 0.0)
+    (tmp_path / "in.csv").write_text("text\ngood\nbad\n")
+    words = [str(tiny_run.path), f"input={tmp_path / 'in.csv'}", f"output={tmp_path / 'out.csv'}"]
+    assert predict.main(words) == 0
+    assert "predicting: 2 of 2," in capsys.readouterr().err
+
+
 def test_a_signal_leaves_no_file_behind(
     tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.compare.pairs import Plan, SettingPair, best_against_reference, declared_indices
-from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs
+from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs, rest
 from sentattn.compare.statistics import (
     FEW_DF,
     FEWEST_DF,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
 
+TRAIN_SEED = "data.train_seed"
 SEEDS_OF_POWER = 5
 """Fewer seeds say too little of their spread for a number of repetitions that would have found a difference."""
 MOST_EXPLORED = 6
@@ -109,6 +110,7 @@ class Comparison:
         explore: Whether all pairs are tested, those that are not declared as exploratory.
         plan: The plan whose pairs are tested; None for the pairs that are declared by how settings differ.
         insights: Diagnostics of the settings' attentions.
+        version: What tells it from another comparison of the same data and split; else empty.
     """
 
     runs: Sequence[EvaluatedRun]
@@ -117,6 +119,7 @@ class Comparison:
     explore: bool = False
     plan: Plan | None = None
     insights: Sequence[Insight] = ()
+    version: str = ""
 
     @property
     def data(self) -> str:
@@ -127,7 +130,8 @@ class Comparison:
     def title(self) -> str:
         """Name of the data with the split, or with the data set that the models were trained on."""
         evaluated = f"{self.split}, by models of {self.data}"
-        return f"{self.data}, split {self.split}" if self.split in SPLITS else evaluated
+        title = f"{self.data}, split {self.split}" if self.split in SPLITS else evaluated
+        return f"{title}, {self.version}" if self.version else title
 
     @property
     def rows(self) -> Rows:
@@ -239,7 +243,7 @@ class Comparison:
             ),
             (
                 f"Fewer than {SEEDS} seeds give no interval and no verdict. To train the others:",
-                [f"{setting.name}: {_more_seeds(setting)}" for setting in self.settings if not setting.has_seeds],
+                [f"{setting.name}: {_more_seeds(setting)}" for setting in self._lacking_seeds],
             ),
         ]
         notes = [(note, list[str]()) for note in self._notes(family, others)]
@@ -252,6 +256,13 @@ class Comparison:
             text = "pairs=all tests all pairs as exploratory; for some settings only, name the folders of their runs."
             blocks.append((f"In no declared pair: {'; '.join(unpaired)}. {text}", []))
         return blocks
+
+    @property
+    def _lacking_seeds(self) -> list[Setting]:
+        """The settings with too few seeds, without those of which other draws of their training rows were trained."""
+        keys = [repr(sorted(rest(setting.settings, (TRAIN_SEED,)).items())) for setting in self.settings]
+        draws = Counter(keys)
+        return [one for one, key in zip(self.settings, keys, strict=True) if not one.has_seeds and draws[key] == 1]
 
     def _notes(self, family: Sequence[Pair], exploratory: Sequence[Pair]) -> list[str]:
         """Returns remarks about the pairs that are tested."""
@@ -287,6 +298,11 @@ def read_comparisons(
     for run in runs:
         by_rows[run.result["data"], run.rows.key].append(run)
     comparisons = [Comparison(of_rows, split) for of_rows in by_rows.values()]
+    titles = Counter(one.title for one in comparisons)
+    comparisons = [
+        replace(one, version=f"data_fingerprint {one.runs[0].fingerprint}") if titles[one.title] > 1 else one
+        for one in comparisons
+    ]
     return sorted(comparisons, key=lambda comparison: len(comparison.settings), reverse=True), faults
 
 

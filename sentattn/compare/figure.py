@@ -12,6 +12,7 @@ import numpy as np
 from sentattn.compare.comparison import Comparison, Pair
 from sentattn.compare.report.charts import ABOVE, ACCURACY, BELOW, accuracy_range, colour, log_ticks, with_interval
 from sentattn.compare.report.summaries import TRAIN_SIZE, Curve, curves
+from sentattn.config.groups import get_path
 from sentattn.console import format_count
 from sentattn.errors import Fault, RunError
 from sentattn.prediction.prediction import visible
@@ -52,7 +53,7 @@ def draw(comparison: Comparison) -> Figure:
     times = [
         Curve(setting.name, [seconds], [(setting.metrics["accuracy"].value, setting.interval())])
         for setting in comparison.leaderboard
-        if (seconds := setting.cost("seconds.train")) > 0
+        if (seconds := setting.cost("seconds.train")) > 0 and get_path(setting.settings, TRAIN_SIZE) is None
     ]
     by_rows = curves(comparison.leaderboard, TRAIN_SIZE)
     for title, drawn in (("training time (s)", times), ("training rows", by_rows)):

@@ -9,7 +9,7 @@ import numpy as np
 
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.runs import Setting
-from sentattn.console import Format, csv_lines, format_count, markdown_lines, table_lines, wrap
+from sentattn.console import WIDTH, Format, csv_lines, format_count, markdown_lines, table_lines, wrap
 from sentattn.errors import Fault, SettingError
 from sentattn.metrics import MAJORITY
 
@@ -125,7 +125,7 @@ def cells(comparison: Comparison, columns: Sequence[str] = ()) -> list[list[str]
 
 
 def _terminal_lines(comparison: Comparison) -> list[str]:
-    """Returns the leaderboard for 80 columns."""
+    """Returns the leaderboard for 80 columns, or as many as the longest setting needs: a value is never broken."""
     rows: list[tuple[str, ...]] = [("", "settings", "seeds", *IN_TERMINAL, "params", "train")]
     *settings, largest = board_rows(comparison)
     for rank, row in enumerate(settings, start=1):
@@ -133,7 +133,9 @@ def _terminal_lines(comparison: Comparison) -> list[str]:
         metrics = cell(row, "accuracy"), f"{row['log_loss']:.4f}"
         rows.append((str(rank), row["settings"], str(row["seeds"]), *metrics, *costs))
     rows.append(("", largest["settings"], "", cell(largest, "accuracy"), "", "", ""))
-    return table_lines(rows, align="><>>>>>", wrap=1)
+    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    longest = max(len(word) for row in rows for word in row[1].split())
+    return table_lines(rows, align="><>>>>>", wrap=1, width=max(WIDTH, sum(widths) - widths[1] + longest))
 
 
 def notes(settings: Sequence[Setting]) -> list[str]:

@@ -107,7 +107,7 @@ def read_values(
     for word in argv:
         key, equals, text = word.partition("=")
         if key not in keys or not equals:
-            if positional and not word.startswith("-") and not (equals and key.isidentifier()):
+            if positional and not word.startswith("-") and not (equals and all(map(str.isidentifier, key.split(".")))):
                 values[positional].append(word)
                 continue
             close = suggestion(key.lstrip("-+"), keys)

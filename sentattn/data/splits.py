@@ -281,23 +281,30 @@ def _draw_whole(labels: Rows, groups: Rows, total: int, seed: int) -> Mask:
     """Draws whole groups from rows that all have a group."""
     classes, class_N = np.unique(labels, return_inverse=True)
     names, group_N = np.unique(groups, return_inverse=True)
-    rows_GC = np.zeros((len(names), len(classes)), dtype=np.int64)
-    np.add.at(rows_GC, (group_N, class_N), 1)
-    rows_G, most_C = rows_GC.sum(axis=1), rows_GC.sum(axis=0) - 1
+    # A group has few of the classes: P pairs of both, a group after another, and the rows of each.
+    pairs, rows_P = np.unique(group_N * len(classes) + class_N, return_counts=True)
+    group_P, class_P = np.divmod(pairs, len(classes))
+    start_G = np.searchsorted(group_P, np.arange(len(names) + 1))
+    rows_G, most_C = np.bincount(group_N), np.bincount(class_N) - 1
     shares_C = apportion(most_C + 1, total)
     limit_C = np.minimum(shares_C, most_C)
     drawn_C, drawn_G = np.zeros_like(most_C), np.zeros(len(names), dtype=bool)
     for group in np.random.default_rng(seed).permutation(len(names)):
-        if (drawn_C + rows_GC[group] <= limit_C).all():
-            drawn_C += rows_GC[group]
+        own = slice(*start_G[group : group + 2])
+        if (drawn_C[class_P[own]] + rows_P[own] <= limit_C[class_P[own]]).all():
+            drawn_C[class_P[own]] += rows_P[own]
             drawn_G[group] = True
     while (missing := int((shares_C - drawn_C).sum())) > 0:
         is_nearer = (rows_G < 2 * missing) | (not drawn_G.any())
-        left = np.flatnonzero(~drawn_G & is_nearer & (drawn_C + rows_GC <= most_C).all(axis=1))
+        too_many_G = np.bincount(group_P, drawn_C[class_P] + rows_P > most_C[class_P], len(names))
+        left = np.flatnonzero(~drawn_G & is_nearer & (too_many_G == 0))
         if not len(left):
             break
-        group = left[np.argmin(((shares_C - drawn_C - rows_GC[left]) ** 2).sum(axis=1))]
-        drawn_C += rows_GC[group]
+        # The squared distance to what is missing of each class, but for what all groups have in common.
+        distance_G = np.bincount(group_P, rows_P * (rows_P - 2 * (shares_C - drawn_C)[class_P]), len(names))
+        group = left[np.argmin(distance_G[left])]
+        own = slice(*start_G[group : group + 2])
+        drawn_C[class_P[own]] += rows_P[own]
         drawn_G[group] = True
     mask: Mask = drawn_G[group_N]
     return mask

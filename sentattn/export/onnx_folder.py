@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import textwrap
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -32,6 +33,12 @@ OPSET = 18
 """The oldest version that torch's exporter writes without conversion, for the widest choice of runtimes."""
 TRACED_BATCH, TRACED_LENGTH = 2, 3
 TOLERANCE = 1e-4
+EXPORTERS = ("torch", "onnx", "contextlib", __name__)
+"""How the names of modules begin whose lines are no part of a model."""
+ADVICE = (
+    "A graph needs operations that ONNX has, on tensors alone, and none of .item(), if and for on their values. "
+    "Without a graph, format=hub and python -m sentattn.predict work."
+)
 UNBOUNDED = 512
 """Length of the longest text compared if the model has no maximal length."""
 
@@ -142,8 +149,15 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None, id
         while cause.__cause__ is not None:
             cause = cause.__cause__
         reason = textwrap.shorten(str(cause) or type(cause).__name__, 300, placeholder=" ...")
-        message = f"The model {model.name} cannot be exported: {reason}"
+        message = f"The model {model.name} cannot be exported{_place(cause)}: {reason.rstrip('.')}. {ADVICE}"
         raise RunError(Fault("format", "unsupported", message)) from error
+
+
+def _place(error: BaseException) -> str:
+    """Returns the line of a model at which torch has failed, if it was one."""
+    frames = zip(traceback.walk_tb(error.__traceback__), traceback.extract_tb(error.__traceback__), strict=True)
+    own = [line for (frame, _), line in frames if not frame.f_globals["__name__"].startswith(EXPORTERS)]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
 
 
 class OnnxClassifier(nn.Module):

@@ -24,7 +24,8 @@ from sentattn.data.tokenizer import Encoded, Span
 from sentattn.metrics import Floats, Ints
 from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.models.wide import WideAndDeep
-from sentattn.prediction.prediction import TIE, ties
+from sentattn.prediction.model import ngram_shares, token_rows
+from sentattn.prediction.prediction import ties
 
 Ids: TypeAlias = NDArray[np.integer]
 FORMAT = "6"
@@ -264,29 +265,15 @@ def _over_ngrams(model: TextClassifier, mask_1L: Tensor, classified: Classified)
     assert classified.wide is not None
     attention_1OL = model.wide.attention(classified.states_BLD, mask_1L)
     counts_1OL, effects_1OLC = model.ngram_terms(classified.wide.terms, attention_1OL)
-    total_1O1 = counts_1OL.sum(dim=2, keepdim=True)
-    weights_1OL = counts_1OL / total_1O1.clamp_min(torch.finfo(counts_1OL.dtype).tiny)
-    effects_OLC = (total_1O1[..., None] * effects_1OLC)[0]
+    weights_1OL = ngram_shares(counts_1OL)
+    effects_OLC = (counts_1OL.sum(dim=2)[..., None, None] * effects_1OLC)[0]
     rest_1C = classified.logits_BC - torch.einsum("pol,olc->pc", weights_1OL, effects_OLC)
 
     def logits(others_POL: Tensor) -> Tensor:
         return rest_1C + torch.einsum("pol,olc->pc", others_POL, effects_OLC)
 
-    of_tokens_OL = token_rows(model, weights_1OL, counts_1OL > 0, mask_1L)[0]
+    of_tokens_OL = token_rows(model, counts_1OL, mask_1L)[0]
     return _Weights(of_tokens_OL, weights_1OL[0], counts_1OL[0] > 0, logits)
-
-
-def token_rows(model: WideAndDeep, weights_BOL: Tensor, is_place_BOL: Tensor, mask_BL: Tensor) -> Tensor:
-    """Returns the weights of tokens that follow from those of n-grams, (B, orders, L).
-
-    The weight of an n-gram is spread evenly over its tokens at its first occurrence, which is where the wide part
-    reads it (`WideTerms.places_BG`) and where pages show it. So a token has the weights of all n-grams that it is in,
-    and a row sums to 1. A row whose n-grams all have the same weight, or which has none, ranks nothing: it is even.
-    """
-    least_BO1 = weights_BOL.masked_fill(~is_place_BOL, torch.inf).amin(dim=2, keepdim=True)
-    is_tie_BO1 = weights_BOL.amax(dim=2, keepdim=True) <= least_BO1 * (1 + TIE)
-    even_B1L = (mask_BL / mask_BL.sum(dim=1, keepdim=True))[:, None].to(weights_BOL.dtype)
-    return torch.where(is_tie_BO1, even_B1L, model.spread_over_tokens(weights_BOL))
 
 
 def permute(weights_RL: Floats, is_place_RL: NDArray[np.bool_], keys_L: Floats) -> Floats:

@@ -182,7 +182,8 @@ def mlflow_logger(*, experiment: str = "sentattn", tracking_uri: str | None = No
         if run.resumed and (known := client.get_experiment_by_name(experiment)):
             runs = client.search_runs([known.experiment_id], f"attributes.run_name = '{run.directory.name}'")
             run_id = str(runs[0].info.run_id) if runs else None
-        logger = MLFlowLogger(experiment, run_name=run.directory.name, tracking_uri=address, run_id=run_id)
+        tags = dict.fromkeys(run.settings["tags"], "") | {"group": run.settings["group"] or run.setting}
+        logger = MLFlowLogger(experiment, run.directory.name, address, tags, run_id=run_id)
         with patch.dict(os.environ):  # in which MLflow sets MLFLOW_TRACKING_URI, that of the next training too
             _ = logger.experiment
         return logger

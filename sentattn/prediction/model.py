@@ -29,10 +29,12 @@ from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError, UserError, first_line
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.frames import Columns, as_texts, prediction_columns, prediction_values, read_texts
-from sentattn.prediction.prediction import NGram, Prediction, Predictions, TokenWeights
+from sentattn.prediction.prediction import TIE, NGram, Prediction, Predictions, TokenWeights
 from sentattn.run import MODEL, WEIGHTS, Run
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from sentattn.models.classifier import WideTerms
     from sentattn.models.wide import WideAndDeep
 
@@ -136,6 +138,7 @@ class Classifier:
         probabilities_BC = output.logits_BC.float().softmax(dim=-1).cpu().tolist()
         parts: list[tuple[str, torch.Tensor]] = []
         ngrams: list[list[NGram]] = [[] for _ in texts]
+        ngram_weights_BL: torch.Tensor | None = None
         if output.wide is not None:
             from sentattn.models.wide import WideAndDeep
 
@@ -144,6 +147,10 @@ class Classifier:
             logits = zip(self.model.part_logits(output).items(), shares, strict=False)
             parts = [(part, (share * logits_BC).float().cpu()) for (part, logits_BC), share in logits]
             ngrams = self._ngrams(self.model, output.wide.terms, tokens_BL.shape[1])
+            attention_BOL = self.model.wide.attention(output.states_BLD, mask_BL.to(device))
+            if attention_BOL is not None:
+                counts_BOL, _ = self.model.ngram_terms(output.wide.terms, attention_BOL)
+                ngram_weights_BL = token_rows(self.model, counts_BOL, mask_BL.to(device)).mean(dim=1).cpu()
         weights_BRL, pairs_BHLL = output.attended.weights_BRL.cpu(), output.attended.pairs_BHLL
         for row, (text, encoding, probabilities) in enumerate(zip(texts, encoded, probabilities_BC, strict=True)):
             length = len(encoding.ids)
@@ -158,6 +165,7 @@ class Classifier:
                 unknown=np.flatnonzero(encoding.ids == UNKNOWN_ID).tolist(),
                 parts={part: dict(zip(self.labels, logits_BC[row].tolist(), strict=True)) for part, logits_BC in parts},
                 ngrams=ngrams[row],
+                ngram_weights=None if ngram_weights_BL is None else ngram_weights_BL[row, :length].tolist(),
                 are_pieces=isinstance(self.tokenizer, PieceTokenizer),
             )
 
@@ -177,6 +185,24 @@ class Classifier:
                 ngrams.append(NGram((last + 1 - orders[i], last + 1), logits))
             result.append(ngrams)
         return result
+
+
+def token_rows(model: WideAndDeep, counts_BOL: Tensor, mask_BL: Tensor) -> Tensor:
+    """Returns the weights of tokens that follow from how much n-grams count, (B, orders, L).
+
+    The share of an n-gram is spread evenly over its tokens at its first occurrence, which is where the wide part reads
+    it (`WideTerms.places_BG`) and where pages show it. So a token has the weights of all n-grams that it is in, and a
+    row sums to 1. A row whose n-grams all have the same weight, or which has none, ranks nothing: it is even.
+    """
+    least_BO1 = counts_BOL.masked_fill(counts_BOL == 0, torch.inf).amin(dim=2, keepdim=True)
+    is_tie_BO1 = counts_BOL.amax(dim=2, keepdim=True) <= least_BO1 * (1 + TIE)
+    even_B1L = (mask_BL / mask_BL.sum(dim=1, keepdim=True))[:, None].to(counts_BOL.dtype)
+    return torch.where(is_tie_BO1, even_B1L, model.spread_over_tokens(ngram_shares(counts_BOL)))
+
+
+def ngram_shares(counts_BOL: Tensor) -> Tensor:
+    """Returns how much each n-gram counts among those of its length, (B, orders, L); 0 where there is none."""
+    return counts_BOL / counts_BOL.sum(dim=2, keepdim=True).clamp_min(torch.finfo(counts_BOL.dtype).tiny)
 
 
 class LoadedRun(Run):

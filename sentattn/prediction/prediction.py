@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sentattn.data.tokenizer import Span
 
-NO_TEXT = "no text"
+NO_TEXT, NGRAMS = "no text", "n-grams"
 UNREAD = " ... "
 """Shown for a stretch of the text that the model did not read."""
 TIE = 1e-6
@@ -70,6 +70,8 @@ class Prediction:
         parts: The logit of each class from each part of a model that has several, `attention` and `wide`; their sum is
             the vector of logits whose softmax the probabilities are.
         ngrams: Of a model with a wide part, the n-grams that change a logit most, the largest change first.
+        ngram_weights: Of a model with an attention over n-grams, its L weights spread over tokens, the mean over the
+            lengths of n-grams.
         are_pieces: Whether tokens are pieces of words and special tokens, which pages show by whole words.
         is_even: Whether tokens are words whose pieces all have the same weight, which ranks no word.
     """
@@ -84,13 +86,14 @@ class Prediction:
     unknown: list[int] = field(default_factory=list)
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
     ngrams: list[NGram] = field(default_factory=list)
+    ngram_weights: list[float] | None = None
     are_pieces: bool = False
     is_even: bool = False
 
     def __post_init__(self) -> None:
         assert self.attention, "a prediction has at least one row of attention"
         length = len(self.tokens)
-        assert {length} == {len(self.spans), *map(len, self.attention)}, "tokens, spans and weights differ"
+        assert {length} == {len(self.spans), *map(len, self.rows.values())}, "tokens, spans and weights differ"
         for head in self.pairs or ():
             assert {length} == {len(head), *map(len, head)}, "a map is not L x L"
 
@@ -121,9 +124,10 @@ class Prediction:
 
     @property
     def rows(self) -> dict[str, list[float]]:
-        """The rows of weights by name: the mean over the hops and, if there are several, each hop."""
+        """The rows of weights by name: the mean over the hops, each hop if there are several, and that of n-grams."""
         hops = self.attention if len(self.attention) > 1 else []
-        return {"mean": self.mean_attention, **{f"hop {r}": row for r, row in enumerate(hops, start=1)}}
+        rows = {"mean": self.mean_attention, **{f"hop {r}": row for r, row in enumerate(hops, start=1)}}
+        return rows if self.ngram_weights is None else rows | {NGRAMS: self.ngram_weights}
 
     def _repr_html_(self) -> str:
         """Returns the HTML for a notebook: the label, and the text shaded by each row of attention, without scripts."""
@@ -167,13 +171,15 @@ class Prediction:
                 ngram._replace(tokens=(int(words_L[ngram.tokens[0]]), int(words_L[ngram.tokens[1] - 1]) + 1))
                 for ngram in self.ngrams
             ],
+            ngram_weights=None if self.ngram_weights is None else (self.ngram_weights @ member_WL.T).tolist(),
             are_pieces=False,
             is_even=all(ties(row[words_L >= 0]) for row in np.asarray(self.attention)),
         )
 
     def shades(self, row: Sequence[float]) -> list[float]:
         """Returns the strength of each token's color in a row of weights, 0 to 1; 0 where all weights tie."""
-        return [0.0] * len(row) if self.is_even or ties(np.array(row)) else shades(row)
+        is_even = self.is_even and row is not self.ngram_weights
+        return [0.0] * len(row) if is_even or ties(np.array(row)) else shades(row)
 
     def words(self, ngram: NGram) -> str:
         """Returns the words of an n-gram of this text."""
@@ -183,7 +189,7 @@ class Prediction:
         """Returns an object for `json.dumps`, as `predict format=json` prints it, without empty optional fields."""
         ngrams = [ngram._asdict() | {"text": self.words(ngram)} for ngram in self.ngrams]
         optional: dict[str, object] = {"cut": self.is_cut or None, "parts": self.parts or None}
-        optional |= {"ngrams": ngrams or None, "pairs": self.pairs}
+        optional |= {"ngrams": ngrams or None, "ngram_weights": self.ngram_weights, "pairs": self.pairs}
         record = {name: getattr(self, name) for name in _JSON}
         return record | {name: value for name, value in optional.items() if value is not None}
 

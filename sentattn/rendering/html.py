@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from sentattn.console import plural
 from sentattn.prediction.prediction import (
+    NGRAMS,
     Map,
     Piece,
     Prediction,
@@ -93,7 +94,9 @@ def article(prediction: Prediction, *, attributed: Attributed | None = None) -> 
         "rows": [
             {
                 "name": name,
-                "top": "all tokens have the same weight" if prediction.is_even else summary(words, row),
+                "top": summary(words, row)
+                if name == NGRAMS or not prediction.is_even
+                else "all tokens have the same weight",
                 "limit": _rounded(color_limit(row)) if any(prediction.shades(row)) else None,
                 "low": "weight 0",
                 "scale": limit_text(color_limit(row), max(row, default=0.0)),

@@ -7,12 +7,13 @@ import io
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sentattn.prediction.prediction import (
+    NGRAMS,
     UNREAD,
     Prediction,
     clipped,
@@ -133,11 +134,11 @@ def _write_note(axes: Axes, note: str, top: float) -> float:
 
 def _draw_text(axes: Axes, prediction: Prediction, top: float) -> float:
     """Draws a text below `top`: its label, notes, and lines of words with a row for each hop; returns where it ends."""
-    rows = list(prediction.rows.values())
-    limit, largest = max(map(color_limit, rows)), max((max(row, default=0.0) for row in rows), default=0.0)
+    rows = {name: row if any(prediction.shades(row)) else [0.0] * len(row) for name, row in prediction.rows.items()}
+    limit, largest = max(map(color_limit, rows.values())), max(max(row, default=0.0) for row in rows.values())
     scale = f"white: weight 0, darkest: {limit_text(limit, largest)}"
-    if not any(map(any, map(prediction.shades, rows))):  # white, as what a model without attention reads
-        scale, rows = "all words have the same weight", [[0.0] * len(row) for row in rows]
+    if not any(map(any, rows.values())):  # white, as what a model without attention reads
+        scale = "all words have the same weight"
     title = f"{_short(prediction.name)}  {_percent(prediction.share)}"
     _write(axes, MARGIN, top + LINE / 2, title, color="black", fontproperties=_font(TITLE_SIZE, "bold"))
     top += TITLE
@@ -172,7 +173,7 @@ def _lines(prediction: Prediction) -> Iterator[list[tuple[str, int | None]]]:
 def _draw_line(
     axes: Axes,
     line: Sequence[tuple[str, int | None]],
-    rows: Sequence[Sequence[float]],
+    rows: Mapping[str, Sequence[float]],
     top: float,
     *,
     limit: float,
@@ -183,7 +184,7 @@ def _draw_line(
     left = MARGIN + (GUTTER if len(rows) > 1 else 0.0)
     x = np.cumsum([left, *(_width(word) for word, _ in line)])
     y = top + np.cumsum([0, WORD_ROW, *[hop_row] * (len(rows) - 1)])
-    weights = [[np.nan if token is None else row[token] for _, token in line] for row in rows]
+    weights = [[np.nan if token is None else row[token] for _, token in line] for row in rows.values()]
     axes.pcolormesh(x, y, weights, cmap=_colors(), vmin=0, vmax=limit, edgecolors=FRAME, lw=0.4, clip_on=False)
     for (word, token), start, end, weight in zip(line, x, x[1:], weights[0], strict=False):
         color = GREY if token is None else _text_color(weight / limit)
@@ -193,7 +194,7 @@ def _draw_line(
             axes.plot(ends, [top + 0.85 * WORD_ROW] * 2, color=color, lw=0.8, ls=(0, (2, 1.5)))
     if len(rows) > 1:  # a single row has no name
         every = 1 if hop_row * POINTS >= SMALL_SIZE else 5
-        names = ["mean", *(f"hop {hop}" if hop % every == 0 or hop == 1 else "" for hop in range(1, len(rows)))]
+        names = [name if hop % every == 0 or hop == 1 or name == NGRAMS else "" for hop, name in enumerate(rows)]
         for name, upper, lower in zip(names, y, y[1:], strict=False):
             _write(axes, left - 0.06, (upper + lower) / 2, name, ha="right")
     return float(y[-1]) + 0.13

@@ -11,7 +11,8 @@ Ranges, of any setting of a training:
 
   sweep=NAME           a file of sweeps/ (`python -m sentattn.list sweeps`) or a path; the command line replaces or
                        extends it. A bare command runs sweep=default, small and on the demo corpus
-  study=NAME           the study, in outputs/sweeps/NAME; by default named after model and data
+  study=NAME           the study, in outputs/sweeps/NAME; by default named after model and data. A study that exists is
+                       resumed by its name and the sweep's own keys alone, as study=NAME trials=40
   warm_start=STUDY     adds the finished trials of another study to a new one, as far as they lie in its search space;
                        they do not count as trials of the budget
   trials=20 hours=8    the budget: finished trials, including pruned ones, or time

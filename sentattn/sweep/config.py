@@ -38,6 +38,7 @@ from sentattn.config.search_space import (
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError, closest, suggestion
 from sentattn.jobs.slots import require_one_device
+from sentattn.sweep import journal
 from sentattn.sweep.plan import (
     DECIDED,
     DEFAULT_SAMPLER,
@@ -53,7 +54,7 @@ from sentattn.sweep.plan import (
     unknown,
 )
 
-SWEEP, DEFAULT = "sweep", "default"
+SWEEP, DEFAULT, TRUST = "sweep", "default", "trust"
 COMPONENTS = {"sampler": "sampler", "pruner": "pruner", "objective": "objective.metric"}
 """Components, which have settings such as `sampler.multivariate`, and the key that chooses each."""
 KEYS = (SWEEP, *OPTIONS, *COMPONENTS.values(), "objective.mode")
@@ -204,7 +205,7 @@ def _read_file(draft: Draft, name: str, faults: list[Fault]) -> None:
     draft.studies = {study: content.entries() for study, content in sweep.studies.items()}
     entries = [entry for entries in draft.studies.values() for entry in entries]
     misplaced = [key for key, text, _ in entries if _is_own(key) and not is_range(key, text)]
-    misplaced += [key for key, _, _ in entries + sweep.entries() if key in ("trust", SWEEP) or key.startswith("-")]
+    misplaced += [key for key, _, _ in entries + sweep.entries() if key in (TRUST, SWEEP) or key.startswith("-")]
     if misplaced:
         legal = "the sweep's own keys stand at the top of a file, `trust` and options on the command line only"
         raise SettingError(Fault(SWEEP, "unsupported", f"sweep={name}: {' and '.join(misplaced)}: {legal}."))
@@ -226,12 +227,14 @@ def read_plan(arguments: Sequence[str]) -> Plan:
 
     Args:
         arguments: `sweep=NAME` or a file's path, the sweep's own keys, overrides, and ranges. A bare command reads
-            `sweeps/default.yaml`, and so does one that gives no range.
+            `sweeps/default.yaml`, and so does one that gives no range. `study=NAME` of a study that exists, with no
+            more than the sweep's own keys, is read with what was typed when it was started.
 
     Raises:
         SettingError: With all faults, those of the file first.
     """
     words, folders = split_folders(arguments)
+    words = _with_stored(words)
     bare = [word for word in words if "=" not in word and not word.startswith("-")]
     rule = "settings and ranges are written key=value, and the only command is status"
     faults = [Fault(word, "missing", f"{word} has no value: {rule}.{suggestion(word, ['status'])}") for word in bare]
@@ -273,6 +276,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         objectives=objectives,
         sampler=sampler,
         pruner=pruner,
+        words=() if draft.studies else tuple(word for word in words if word.partition("=")[0] != TRUST),
         **vars(options),
     )
     studies = (
@@ -281,6 +285,16 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         if study
     )
     return replace(plan, studies=tuple(studies))
+
+
+def _with_stored(words: list[str]) -> list[str]:
+    """Returns the words after those with which a study was started, where they name it and no setting of a training."""
+    typed = dict(word.partition("=")[::2] for word in words)
+    if not typed.get("study") or not all(key == TRUST or (key != SWEEP and _is_own(key)) for key in typed):
+        return words
+    folder = Path(typed.get("output_dir", Options.output_dir)).expanduser() / run.SWEEPS / typed["study"]
+    stored = journal.load(folder).user_attrs.get(journal.WORDS, []) if (folder / journal.JOURNAL).is_file() else []
+    return [*(word for word in stored if word.partition("=")[0] not in typed), *words]
 
 
 def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Options]:

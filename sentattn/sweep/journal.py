@@ -24,8 +24,8 @@ from sentattn.run import FORMAT_KEY, require_format
 from sentattn.sweep.plan import quiet
 
 JOURNAL, LOCK = "study.journal", ".study.lock"
-ID = "id"
-"""A study's attribute that is written last: a study without it is incomplete."""
+ID, WORDS = "id", "words"
+"""A study's attributes: one that is written last, so that a study without it is incomplete, and how it was typed."""
 SILENT = 60.0
 """Seconds after which a scheduler of another machine that has not touched its file is dead."""
 POLL = 0.01

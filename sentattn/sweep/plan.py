@@ -6,7 +6,7 @@ import importlib.util
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_type_hints
 
 import optuna
@@ -118,6 +118,7 @@ class Plan(Options):
 
     Attributes:
         overrides: Arguments that all trials have.
+        words: The sweep as it is typed, without what may run code; none where it starts several studies.
         space: The search space; each dimension comes after those that it depends on.
         studies: The studies of a file that starts several; the plan itself then has no trials.
     """
@@ -128,6 +129,7 @@ class Plan(Options):
     objectives: tuple[Objective, ...]
     sampler: Node
     pruner: Node
+    words: tuple[str, ...] = field(default=(), compare=False)
     studies: tuple[Plan, ...] = ()
 
     @property

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from sentattn.config.request import read_request
-from sentattn.config.search_space import suggest
+from sentattn.config.search_space import combinations, suggest
 from sentattn.console import plural
 from sentattn.errors import Fault, RunError, UserError
 from sentattn.jobs import pool
@@ -52,6 +53,8 @@ SECONDS, SCHEDULER = "seconds", "scheduler"
 """User attributes: how long a study was worked on, and which scheduler runs a trial."""
 OTHER_DRAWS = 1_000_003
 """What makes schedulers of a study draw other values: more than it has trials."""
+DRAWS = 20
+"""So often a sampler may draw a point that was tried, before the first one that was not is taken."""
 LOG_LINES = 3
 """Lines of a failed trial's log that are printed."""
 TOGETHER = 10.0
@@ -131,6 +134,8 @@ class SweepStudy:
             before = next(iter(counts.retries), None)
             if before is not None and before.state is not TrialState.WAITING:
                 self._study.add_trial(_retry_of(before))
+            elif before is None and (point := self._new_point()):
+                self._study.enqueue_trial(point)
             asked = self._study.ask()
             asked.set_user_attr(SCHEDULER, self.number)
             values = suggest(asked, self.plan.space)
@@ -253,6 +258,21 @@ class SweepStudy:
             for each in others:
                 if each.user_attrs.get(SCHEDULER) not in alive:
                     end_interrupted(self._study, self._storage, each)
+
+    def _new_point(self) -> dict[str, Any] | None:
+        """Draws choices that no trial has; None where there are numbers too, or all combinations were tried."""
+        space = self.plan.space
+        if not all(dimension.is_categorical for dimension in space.values()):
+            return None
+        trials = self._study.get_trials(deepcopy=False)
+        tried = [trial.params for trial in trials]
+        draws = optuna.create_study(sampler=self._study.sampler, directions=self._study.directions)
+        draws.add_trials(trials)
+        for _ in range(DRAWS):
+            suggest(trial := draws.ask(), space)
+            if trial.params not in tried:
+                return trial.params
+        return next((point for point in combinations([*space.values()]) if point not in tried), None)
 
     def _counts(self) -> TrialCounts:
         return TrialCounts.of(self._study.get_trials(deepcopy=False), self.plan.retries)

@@ -120,7 +120,16 @@ def test_a_figure_is_of_one_table(folder: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["{}", "margin=0"], ["{}", "where=data"], ["{}", "split=train"], ["{}", "formt=csv"], ["{}/none"]]
+    "arguments",
+    [
+        [],
+        ["{}", "margin=0"],
+        ["{}", "where=data"],
+        ["{}", "split=train"],
+        ["{}", "formt=csv"],
+        ["{}/none"],
+        ["{}", "objective.metric=f1_macro"],
+    ],
 )
 def test_bad_input_ends_with_a_message(folder: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word.format(folder) for word in arguments]) == 2

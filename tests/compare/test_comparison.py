@@ -10,7 +10,7 @@ import pytest
 import yaml
 from run_folders import compare, make_run
 
-from sentattn.compare.comparison import Pair, compare_models
+from sentattn.compare.comparison import Pair, compare_models, read_comparisons
 from sentattn.compare.leaderboard import notes
 from sentattn.run import yaml_text
 
@@ -293,3 +293,19 @@ def test_a_lucky_setting_with_too_few_seeds_does_not_keep_others_from_being_comp
     [pair] = compare(tmp_path).tests
     assert {pair.first.name, pair.second.name} == {"cnn", "mean"}
     assert any("lstm" in item for _, items in compare(tmp_path).messages for item in items)
+
+
+def test_settings_with_other_draws_of_their_rows_lack_no_seeds(tmp_path: Path) -> None:
+    for draw in range(3):
+        make_run(tmp_path, "model=structured", "data.train_size=100", f"data.train_seed={draw}")
+    make_run(tmp_path, "model=mean")
+    [commands] = [items for title, items in compare(tmp_path).messages if "To train the others" in title]
+    assert [command.partition(":")[0] for command in commands] == ["mean"]
+
+
+def test_versions_of_the_same_data_are_told_apart(tmp_path: Path) -> None:
+    make_run(tmp_path, "model=mean", rows_seed=0, data_fingerprint="aa")
+    assert [one.title for one in read_comparisons([tmp_path], split="test")[0]] == ["demo, split test"]
+    make_run(tmp_path, "model=structured", rows_seed=1, data_fingerprint="bb")
+    titles = {one.title for one in read_comparisons([tmp_path], split="test")[0]}
+    assert titles == {f"demo, split test, data_fingerprint {name}" for name in ("aa", "bb")}

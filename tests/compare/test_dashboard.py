@@ -296,3 +296,14 @@ def test_without_the_package_it_is_refused_before_anything_is_read(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["none", "to=wandb"]) == 2
     assert "sentattn[dashboard]" in capsys.readouterr().err
+
+
+def test_runs_of_another_project_are_named_and_not_shown(
+    tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (make_run(tmp_path, f"model={name}") for name in ("mean", "structured"))
+    logged(first, project="mine", entity="us")
+    logged(second, project="other", entity="us")
+    assert main([str(tmp_path), "to=wandb"]) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "another project" in line]
+    assert (str(first) in line) != (str(second) in line)

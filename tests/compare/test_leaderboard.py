@@ -55,3 +55,12 @@ def test_a_setting_that_predicts_one_class_is_named_with_its_seeds(comparison: C
     [note] = notes(comparison.leaderboard)
     assert note.startswith("mean: ")
     assert "(seed 0)" in note
+
+
+def test_values_of_settings_are_not_broken(tmp_path: Path) -> None:
+    for seed in range(3):
+        for size in (100, 200):
+            make_run(tmp_path, f"model.embedding.size={size}", f"model.encoder.hidden={size}", seed=seed, accuracy=0.99)
+    [found], _ = read_comparisons([tmp_path], split="test")
+    text = "\n".join(board_lines(found))
+    assert all(f"{key}={size}" in text for key in ("embedding.size", "encoder.hidden") for size in (100, 200))

@@ -79,6 +79,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "objective.metirc=x": ("objective.metirc", "unknown", "'objective.metric'"),
     "objective.metric=test/accuracy": ("objective.metric", "range"),
     "objective.metric=val/log_loss": ("objective.mode", "conflict"),
+    "trainer.min_epochs=10": ("trainer.min_epochs", "conflict"),
     "choices=x": ("choices", "unknown"),
     "choices.model=x": ("choices.model", "unknown"),
     "resume=x": ("resume", "unknown"),

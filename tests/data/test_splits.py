@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -350,3 +351,16 @@ def test_few_of_many_classes_are_named(corpus_of: Callable[..., Corpus]) -> None
     [message] = few_rows(corpus, corpus.splits, labels)
     assert message.count("class ") == 10
     assert "and 990 more" in message
+
+
+def test_many_groups_and_classes_take_little_memory(corpus_of: Callable[..., Corpus]) -> None:
+    rows = [Row(f"text {i}", i % 1500, group=f"film {i}") for i in range(6000)]
+    corpus = corpus_of(train=rows, test=["x"])
+    tracemalloc.start()
+    try:
+        selection = select(corpus, drop_duplicates=False, val_size=0.25, split_seed=0, val_by="group")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(selection.rows["val"]) == 1500
+    assert peak < 6000 * 1500  # a byte for each group and class

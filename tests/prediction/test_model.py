@@ -109,3 +109,20 @@ def test_a_saved_model_normalizes_as_in_training(tmp_path: Path) -> None:
 
 def test_without_a_wide_part_there_are_no_ngrams() -> None:
     assert classifier("model=mean").predict(["a good film"])[0].ngrams == []
+
+
+@pytest.mark.parametrize("model", ["mean", "structured"])
+def test_the_weights_of_ngrams_are_a_row_over_the_tokens(model: str) -> None:
+    of_ngrams = classifier(f"model={model}", "model/wide=attended_ngrams")
+    torch.nn.init.zeros_(of_ngrams.model.wide.scores.weight)  # type: ignore[union-attr, arg-type]
+    [even] = of_ngrams.predict(["not a good film"])
+    assert even.ngram_weights == pytest.approx([0.25] * 4)
+    torch.nn.init.normal_(of_ngrams.model.wide.scores.weight, std=9.0)  # type: ignore[union-attr, arg-type]
+    for prediction in of_ngrams.predict(["not a good film", "a film"]):  # one is padded
+        assert list(prediction.rows)[-1] == "n-grams"
+        assert sum(prediction.rows["n-grams"]) == pytest.approx(1)
+        assert any(prediction.shades(prediction.rows["n-grams"]))
+        assert prediction.to_json()["ngram_weights"] == prediction.rows["n-grams"]
+    [without] = classifier(f"model={model}", "model/wide=ngrams").predict(["not a good film"])
+    assert "n-grams" not in without.rows
+    assert "ngram_weights" not in without.to_json()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from example_predictions import pieces, with_spans
 
@@ -38,3 +40,11 @@ def test_pieces_that_are_bytes_of_one_character_are_one_word() -> None:
     words = prediction.in_words()
     assert words.spans == word_spans(prediction.text, prediction.spans) == [(0, 1), (2, 4), (5, 9)]
     np.testing.assert_allclose(words.attention, [[0.2, 0.6, 0.2]])
+
+
+def test_weights_of_ngrams_on_pieces_are_added_where_the_attention_ranks_none() -> None:
+    ngrams = [0.0, 0.1, 0.3, 0.2, 0.1, 0.3, 0.0]
+    words = replace(pieces(), attention=[[1 / 7] * 7], ngram_weights=ngrams).in_words()
+    np.testing.assert_allclose(words.rows["n-grams"], [0.4, 0.2, 0.1, 0.3])
+    assert not any(words.shades(words.rows["mean"]))
+    assert all(words.shades(words.rows["n-grams"]))

@@ -3,10 +3,11 @@ import json
 import re
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from example_predictions import SENTENCE, clipped, example, paired, peaked
+from example_predictions import SENTENCE, clipped, example, paired, peaked, pieces
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -193,3 +194,12 @@ def test_a_text_that_is_cut_says_so() -> None:
     assert "2 tokens" in article(cut)["cut"]
     assert article(cut)["cut"] not in article(cut)["notes"]
     assert len(article(cut)["notes"]) == 1
+
+
+def test_the_row_of_ngrams_is_shown_where_the_attention_is_even() -> None:
+    prediction = replace(pieces(), attention=[[1 / 7] * 7], ngram_weights=[0.0, 0.1, 0.3, 0.2, 0.1, 0.3, 0.0])
+    even, of_ngrams = Reader(page([prediction])).data[0]
+    assert (even["top"], even["limit"]) == ("all tokens have the same weight", None)
+    assert of_ngrams["name"] == "n-grams"
+    assert str(of_ngrams["top"]).startswith("playing 0.400")
+    assert of_ngrams["limit"]

@@ -371,3 +371,10 @@ def test_no_trial_is_lost_or_doubled(tmp_path_factory: pytest.TempPathFactory, s
     for record in found.values():
         if record.retry_of is not None:
             assert record.values == found[record.retry_of].values
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random", "nsgaii"])
+def test_a_study_of_choices_tries_each_combination_once(tmp_path: Path, sampler: str) -> None:
+    space = {"model": "structured,mean,lstm_max", "ema_decay": "0.9,0.99"}
+    numbers = run(plan(space, trials=6, overrides=(), sampler={"name": sampler}), tmp_path)
+    assert len({*map(str, (record.values for record in read(tmp_path)))}) == len(numbers) == 6

@@ -15,8 +15,10 @@ from processes import children, gone, is_alive, until
 from studies import ask, complete, read, states, train
 from tiny import tiny
 
+from sentattn.errors import SettingError
 from sentattn.run import Run
 from sentattn.sweep.__main__ import main
+from sentattn.sweep.config import read_plan
 from sentattn.sweep.study import SweepStudy
 
 
@@ -180,8 +182,38 @@ from sentattn.jobs.pool import LocalPool
 from sentattn.jobs.progress import JobProgress
 from sentattn.jobs.slots import Slot
 from sentattn.sweep.search import run_trial
+from sentattn.sweep.config import read_plan
 from sentattn.sweep.study import SweepStudy
 one = plan(1, overrides=("model=structured", *{words!r}), output_dir={folder!r})
 with SweepStudy.open(one, Path({folder!r}) / "study", run_trial) as study:
     scheduler.run([study], [Slot("GPUs 0+1", ("0", "1"), 1)], LocalPool(), JobProgress([study], 1))
 """
+
+
+def begin(*words: str) -> None:
+    """Begins a study as it is typed, without a trial."""
+    typed = read_plan(words)
+    with SweepStudy.open(typed, Path(typed.output_dir) / "sweeps" / typed.study, train):
+        pass
+
+
+def test_a_study_is_resumed_by_its_name_and_the_own_keys_of_the_sweep(tmp_path: Path) -> None:
+    alone = ["study=s1", f"output_dir={tmp_path}"]
+    words = [*alone, "model=mean", "optimizer.lr=interval(0.001,0.01)", "trials=3", "repeats=2", "sampler=random"]
+    begin(*words)
+    resumed = read_plan([*alone, "trials=9"])
+    assert resumed.trials == 9
+    assert resumed.space == read_plan(words).space
+    assert (resumed.overrides, resumed.repeats, resumed.sampler) == (("model=mean",), 2, {"name": "random"})
+    with pytest.raises(SettingError) as caught:
+        begin(*alone, "model=structured", "optimizer.lr=interval(0.001,0.01)", "repeats=2")
+    assert {(fault.key, fault.kind) for fault in caught.value.faults} == {("study", "conflict")}
+
+
+def test_what_may_run_code_counts_only_where_it_is_typed(tmp_path: Path) -> None:
+    alone, folder = ["study=s1", f"output_dir={tmp_path}"], tmp_path / "conf"
+    (folder / "model").mkdir(parents=True)
+    begin(*alone, "model=mean", "optimizer.lr=interval(0.001,0.01)", "trust=true", "--config-dir", str(folder))
+    assert read_plan([*alone, "trials=9"]).overrides == ("model=mean",)
+    typed = read_plan([*alone, "trials=9", "trust=true", "--config-dir", str(folder)]).overrides
+    assert {*typed} == {"model=mean", "trust=true", f"--config-dir={folder}"}

@@ -87,6 +87,8 @@ def test_a_sweep_over_an_encoder_needs_its_name() -> None:
 
 def test_a_bare_command_is_the_default(shipped: dict[str, Plan]) -> None:
     assert read_plan([]) == shipped["default"]
+    assert read_plan(["data=imdb"]).study == "structured-imdb"  # of the model as it is trained
+    assert not any("embedding" in word for word in read_plan(["data=imdb"]).overrides)
     assert read_plan([]).threads == 1  # a trial waits for no other program that uses a core
 
 

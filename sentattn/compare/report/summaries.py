@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sentattn import metrics
 from sentattn.compare import statistics
-from sentattn.compare.comparison import Comparison
+from sentattn.compare.comparison import TRAIN_SEED, Comparison
 from sentattn.compare.runs import Setting, names, rest
 from sentattn.compare.statistics import Estimate
 from sentattn.config.groups import get_path
@@ -27,7 +27,7 @@ from sentattn.prediction.model import LABELS, LoadedRun
 from sentattn.prediction.prediction import Prediction
 from sentattn.run import METRICS, MODEL
 
-HOPS, TRAIN_SIZE, TRAIN_SEED = "model.attention.hops", "data.train_size", "data.train_seed"
+HOPS, TRAIN_SIZE = "model.attention.hops", "data.train_size"
 LENGTH_BINS = 5
 MIN_ROWS = 20
 """Slices of fewer rows are left out."""

@@ -37,7 +37,8 @@ def existing(path: Path, key: str, hint: str = "") -> Path:
     path = path.expanduser()
     if not path.exists():
         setting = f"{key}={path}" if key else str(path)
-        message = f"{setting}: there is no such file or folder.{neighbour(path)} {hint}".rstrip()
+        place = "" if path.is_absolute() else f" in {Path.cwd()}, where relative paths begin"
+        message = f"{setting}: there is no such file or folder{place}.{neighbour(path)} {hint}".rstrip()
         raise DataError(Fault(key, "not_found", message))
     return path
 

@@ -376,7 +376,9 @@ def require_columns(names: Sequence[str], required: Sequence[str], where: str, h
     listed = ", ".join(map(reprlib.repr, names[:SHOWN_NAMES])) + ", ..." * (len(names) > SHOWN_NAMES)
     for column in required:
         if column not in names:
-            message = f"{where} has no column {column!r}; it has {listed}.{suggestion(column, names)} {hint}".rstrip()
+            is_utf8 = any(name.encode("cp1252", "replace").decode(errors="replace") == column for name in names)
+            advice = " The file is UTF-8: leave out encoding=." if is_utf8 else suggestion(column, names)
+            message = f"{where} has no column {column!r}; it has {listed}.{advice} {hint}".rstrip()
             raise DataError(Fault("", "missing", message))
         if names.count(column) > 1:
             message = f"{where} has {names.count(column)} columns {column!r}; its columns are {listed}."

@@ -17,7 +17,7 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import WandbLogger
 
-from sentattn.config.types import Node
+from sentattn.config.types import Node, as_typed
 from sentattn.errors import Pruned, first_line
 from sentattn.loggers.guard import Guard
 from sentattn.loggers.wandb import upload
@@ -165,8 +165,14 @@ class TrialCallback(Callback):
         self._values = dict(values)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        def describe(logger: Any) -> None:
+            logger.experiment.config.update(self._values, allow_val_change=True)
+            logger.experiment.name = " ".join([logger.experiment.name, *words])
+
+        texts = ((key, f"{x:.3g}" if isinstance(x, float) else as_typed(x)) for key, x in self._values.items())
+        words = [f"{key.replace('/', '.').rpartition('.')[2]}={text}" for key, text in texts]
         for logger in _wandb_guards(trainer.loggers):
-            logger.attempt(lambda w: w.experiment.config.update(self._values, allow_val_change=True), None)
+            logger.attempt(describe, None)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         def tag(logger: Any) -> None:

@@ -217,6 +217,14 @@ def test_names_of_columns_are_found_in_both_encodings_of_a_letter() -> None:
         assert [record.values for record in read(f"{apart},stars\ngut,1\n", [name])] == [{name: "gut"}]
 
 
+def test_a_name_in_the_wrong_encoding_is_explained() -> None:
+    def read_latin() -> None:
+        stream = io.BytesIO("Gef\u00fchl,stars\ngut,1\n".encode())
+        list(read_delimited(stream, "table", ["Gef\u00fchl"], "", Options(encoding="cp1252"), delimiter=","))
+
+    assert_refused(read_latin, "", "missing", "leave out encoding=")
+
+
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_subnormal=False), TEXTS)
 
 
