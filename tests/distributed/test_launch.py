@@ -207,6 +207,7 @@ def test_a_killed_rank_ends_the_others(rank: str, tmp_path: Path, capfd: pytest.
 
 
 @linux
+@pytest.mark.slow  # test_ranks.py has processes that import nothing
 def test_no_process_is_left_of_a_training_that_was_killed(tmp_path: Path) -> None:
     """Neither a signal to a group of processes nor torchrun ends the ranks then."""
     program = "import sys; from sentattn import fit; fit(sys.argv[1:])"
@@ -242,6 +243,7 @@ def test_a_run_of_two_ranks_resumes_after_a_signal(tmp_path: Path) -> None:
     assert resumed.metrics == whole.metrics
 
 
+@pytest.mark.slow  # below, a rank alone prints its fault
 def test_a_fault_of_the_ranks_is_printed_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = tiny("data=table", f"data.train={tmp_path / 'missing.csv'}", f"output_dir={tmp_path}")
     [fault] = faults(words, fit)
@@ -266,7 +268,12 @@ def test_the_exit_code_of_rank_zero_is_returned(tmp_path: Path) -> None:
     ],
 )
 def test_what_torchrun_and_the_launcher_learn_of_a_rank(
-    error: BaseException | None, code: int, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: BaseException | None,
+    code: int,
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def train() -> None:
         if error is not None:
@@ -277,6 +284,7 @@ def test_what_torchrun_and_the_launcher_learn_of_a_rank(
     monkeypatch.setenv("RANK", "0")
     assert launch.run_rank(train) == status
     assert (tmp_path / launch.CODE).read_text() == str(code)
+    assert capsys.readouterr().err == (f"error: {error}\n" if isinstance(error, DataError) else "")
 
 
 def test_more_processes_than_cores_are_refused_at_once() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from processes import gone, is_alive, until
 from torch import distributed
 
 from sentattn.distributed import ranks
@@ -82,3 +87,39 @@ def test_other_ranks_leave_time_to_rank_zero(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(Interruption if rank == 0 else SystemExit), connected_alone(rank, monkeypatch):
             raise Interruption(15)
     assert waited == [ranks.GRACE]
+
+
+def forked(work: Callable[[], object]) -> int:
+    """Returns the process ID of a process that leads a session, calls a function, and stays."""
+    if pid := os.fork():
+        return pid
+    os.setsid()
+    work()
+    time.sleep(600)
+    os._exit(1)
+
+
+@pytest.mark.parametrize("killed", ["launcher", "torchrun"])
+def test_a_rank_ends_with_torchrun_and_with_the_training_that_has_started_it(
+    killed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_torchrun() -> None:
+        rank = forked(ranks.end_with_torchrun.__wrapped__)
+        (tmp_path / "part").write_text(str(rank))
+        (tmp_path / "part").rename(tmp_path / "rank")
+
+    started = {"launcher": forked(lambda: None)}
+    monkeypatch.setenv(ranks.LAUNCHER, str(started["launcher"]))
+    started["torchrun"] = forked(be_torchrun)
+    try:
+        until((tmp_path / "rank").exists)
+        rank = int((tmp_path / "rank").read_text())
+        assert is_alive(rank)
+        os.kill(started[killed], signal.SIGKILL)
+        os.waitpid(started.pop(killed), 0)
+        assert gone(rank)
+        assert killed == "torchrun" or gone(started["torchrun"])
+    finally:
+        for pid in started.values():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)

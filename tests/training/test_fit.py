@@ -220,9 +220,10 @@ def test_a_class_without_training_rows_cannot_be_balanced(tmp_path: Path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "adagrad"])
-@pytest.mark.parametrize("scheduler", ["constant", "step", "one_cycle", "cosine"])
-def test_every_optimizer_with_every_schedule_trains(tmp_path: Path, optimizer: str, scheduler: str) -> None:
+@pytest.mark.parametrize(
+    ("optimizer", "scheduler"), [("adam", "constant"), ("adamw", "cosine"), ("sgd", "one_cycle"), ("adagrad", "step")]
+)
+def test_every_optimizer_and_every_schedule_trains(tmp_path: Path, optimizer: str, scheduler: str) -> None:
     extra = ["trainer.max_epochs=1", "data.limit=40", "test=false", f"optimizer={optimizer}", f"scheduler={scheduler}"]
     run = fit(tiny(f"output_dir={tmp_path}", *extra))
     assert run.result["status"] == "finished"
