@@ -148,7 +148,7 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None, id
         cause: BaseException = error  # the first error has the reason; torch's messages are pages long
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        reason = textwrap.shorten(str(cause) or type(cause).__name__, 300, placeholder=" ...")
+        reason = textwrap.shorten(str(cause) or type(cause).__name__, 300, placeholder=" [...]")
         message = f"The model {model.name} cannot be exported{_place(cause)}: {reason.rstrip('.')}. {ADVICE}"
         raise RunError(Fault("format", "unsupported", message)) from error
 

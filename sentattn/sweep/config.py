@@ -293,7 +293,8 @@ def _with_stored(words: list[str]) -> list[str]:
     if not typed.get("study") or not all(key == TRUST or (key != SWEEP and _is_own(key)) for key in typed):
         return words
     folder = Path(typed.get("output_dir", Options.output_dir)).expanduser() / run.SWEEPS / typed["study"]
-    stored = journal.load(folder).user_attrs.get(journal.WORDS, []) if (folder / journal.JOURNAL).is_file() else []
+    study = journal.find_study(journal.open_storage(folder)[0]) if (folder / journal.JOURNAL).is_file() else None
+    stored = study.user_attrs.get(journal.WORDS, []) if study else []
     return [*(word for word in stored if word.partition("=")[0] not in typed), *words]
 
 
