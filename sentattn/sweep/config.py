@@ -227,8 +227,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
 
     Args:
         arguments: `sweep=NAME` or a file's path, the sweep's own keys, overrides, and ranges. A bare command reads
-            `sweeps/default.yaml`, and so does one that gives no range. `study=NAME` of a study that exists, with no
-            more than the sweep's own keys, is read with what was typed when it was started.
+            `sweeps/default.yaml`, and so does one that gives no range, save that it resumes a study by its name.
 
     Raises:
         SettingError: With all faults, those of the file first.
