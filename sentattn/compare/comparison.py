@@ -300,8 +300,9 @@ def read_comparisons(
     comparisons = [Comparison(of_rows, split) for of_rows in by_rows.values()]
     titles = Counter(one.title for one in comparisons)
     comparisons = [
-        replace(one, version=f"data_fingerprint {one.runs[0].fingerprint}") if titles[one.title] > 1 else one
+        replace(one, version=f"data_fingerprint {fingerprint}") if fingerprint and titles[one.title] > 1 else one
         for one in comparisons
+        for fingerprint in [one.runs[0].fingerprint]
     ]
     return sorted(comparisons, key=lambda comparison: len(comparison.settings), reverse=True), faults
 

@@ -207,7 +207,8 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
             yield f"{about}: not shown, as they were trained without W&B: {', '.join(without)}"
         if not logged:
             raise RunError(Fault("to", "missing", f"{about}: no run was logged to W&B, as logger=wandb does."))
-        places = [[wandb_settings(Run(run.directory).settings)[key] for key in ("entity", "project")] for run in logged]
+        settings = [wandb_settings(Run(run.directory).settings) for run in logged]
+        places = [(one.get("entity"), one.get("project")) for one in settings]
         if elsewhere := [str(run.directory) for run, place in zip(logged, places, strict=True) if place != places[0]]:
             yield f"{about}: not shown, as they are in another project of W&B: {', '.join(elsewhere)}"
         addresses = known.setdefault(about, {})

@@ -35,10 +35,7 @@ TRACED_BATCH, TRACED_LENGTH = 2, 3
 TOLERANCE = 1e-4
 EXPORTERS = ("torch", "onnx", "contextlib", __name__)
 """How the names of modules begin whose lines are no part of a model."""
-ADVICE = (
-    "A graph needs operations that ONNX has, on tensors alone, and none of .item(), if and for on their values. "
-    "Without a graph, format=hub and python -m sentattn.predict work."
-)
+ADVICE = "A graph has no .item(), if and for on values of tensors; format=hub and python -m sentattn.predict need none."
 UNBOUNDED = 512
 """Length of the longest text compared if the model has no maximal length."""
 
@@ -148,16 +145,12 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None, id
         cause: BaseException = error  # the first error has the reason; torch's messages are pages long
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        reason = textwrap.shorten(str(cause) or type(cause).__name__, 300, placeholder=" ...")
-        message = f"The model {model.name} cannot be exported{_place(cause)}: {reason.rstrip('.')}. {ADVICE}"
+        reason = textwrap.shorten(str(cause) or type(cause).__name__, 300, placeholder=" [...]")
+        frames = zip(traceback.walk_tb(cause.__traceback__), traceback.extract_tb(cause.__traceback__), strict=True)
+        own = [line for (frame, _), line in frames if not frame.f_globals["__name__"].startswith(EXPORTERS)]
+        place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
+        message = f"The model {model.name} cannot be exported{place}: {reason.rstrip('.')}. {ADVICE}"
         raise RunError(Fault("format", "unsupported", message)) from error
-
-
-def _place(error: BaseException) -> str:
-    """Returns the line of a model at which torch has failed, if it was one."""
-    frames = zip(traceback.walk_tb(error.__traceback__), traceback.extract_tb(error.__traceback__), strict=True)
-    own = [line for (frame, _), line in frames if not frame.f_globals["__name__"].startswith(EXPORTERS)]
-    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
 
 
 class OnnxClassifier(nn.Module):

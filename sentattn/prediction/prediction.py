@@ -93,7 +93,8 @@ class Prediction:
     def __post_init__(self) -> None:
         assert self.attention, "a prediction has at least one row of attention"
         length = len(self.tokens)
-        assert {length} == {len(self.spans), *map(len, self.rows.values())}, "tokens, spans and weights differ"
+        weights = [*self.attention, *([] if self.ngram_weights is None else [self.ngram_weights])]
+        assert {length} == {len(self.spans), *map(len, weights)}, "tokens, spans and weights differ"
         for head in self.pairs or ():
             assert {length} == {len(head), *map(len, head)}, "a map is not L x L"
 

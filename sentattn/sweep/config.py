@@ -227,8 +227,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
 
     Args:
         arguments: `sweep=NAME` or a file's path, the sweep's own keys, overrides, and ranges. A bare command reads
-            `sweeps/default.yaml`, and so does one that gives no range. `study=NAME` of a study that exists, with no
-            more than the sweep's own keys, is read with what was typed when it was started.
+            `sweeps/default.yaml`, and so does one that gives no range, save that it resumes a study by its name.
 
     Raises:
         SettingError: With all faults, those of the file first.
@@ -293,7 +292,8 @@ def _with_stored(words: list[str]) -> list[str]:
     if not typed.get("study") or not all(key == TRUST or (key != SWEEP and _is_own(key)) for key in typed):
         return words
     folder = Path(typed.get("output_dir", Options.output_dir)).expanduser() / run.SWEEPS / typed["study"]
-    stored = journal.load(folder).user_attrs.get(journal.WORDS, []) if (folder / journal.JOURNAL).is_file() else []
+    study = journal.find_study(journal.open_storage(folder)[0]) if (folder / journal.JOURNAL).is_file() else None
+    stored = study.user_attrs.get(journal.WORDS, []) if study else []
     return [*(word for word in stored if word.partition("=")[0] not in typed), *words]
 
 
