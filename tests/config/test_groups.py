@@ -21,9 +21,8 @@ BESIDE_SLOTS = {
 """What makes a variant beside its slots. The recipe is shared, so a comparison compares models."""
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_each_file_has_a_comment(file: Path) -> None:
-    assert comment(file)
+def test_each_file_has_a_comment() -> None:
+    assert [file for file in FILES if not comment(file)] == []
 
 
 @pytest.mark.parametrize("file", PARTS, ids=str)

@@ -106,7 +106,12 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
         yield started
 
 
-@pytest.fixture(params=[(1280, "light"), (360, "dark")], ids=["wide", "phone"])
+WIDE, PHONE = (1280, "light"), (360, "dark")
+wide_only = pytest.mark.parametrize("page", [pytest.param(WIDE, id="wide")], indirect=True)
+"""Of a test without a click or a layout."""
+
+
+@pytest.fixture(params=[WIDE, PHONE], ids=["wide", "phone"])
 def page(request: pytest.FixtureRequest, driver: Chrome, server: Server) -> Page:
     width, scheme = request.param
     size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
@@ -340,6 +345,7 @@ def test_a_tip_does_not_hide_the_line_of_weights(page: Page) -> None:
     assert top > bottom
 
 
+@wide_only
 @pytest.mark.parametrize("text", ["''", "'  \\n '", "'\\ud800'"])
 def test_an_invalid_text_removes_the_old_prediction(page: Page, text: str) -> None:
     page.type(TEXT)
@@ -377,6 +383,7 @@ def test_a_restarted_server_is_used_again(page: Page, server: Server) -> None:
     page.until(lambda: page.words() == words[:3] + words[4:])
 
 
+@wide_only
 def test_tabs_are_independent(page: Page) -> None:
     page.type(TEXT)
     words, first = page.words(), page.driver.current_window_handle
@@ -391,6 +398,7 @@ def test_tabs_are_independent(page: Page) -> None:
     page.until(lambda: page.words() == words)
 
 
+@wide_only
 def test_no_requests_to_other_hosts_and_no_script_errors(page: Page) -> None:
     page.driver.get_log("performance")
     page.driver.get_log("browser")

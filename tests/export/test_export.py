@@ -93,8 +93,19 @@ def test_a_text_without_a_token_is_predicted_next_to_others(exported: Callable[.
     assert without_torch(folder, "", "good film").returncode == 0
 
 
+LIKE_OTHERS = ("additive", "lstm_max", "lstm_mean")
+"""Variants whose parts are those of other variants."""
+
+
 # test_export_pieces.py has models over a pretrained encoder.
-@pytest.mark.parametrize("name", [name for name in CHOICES.names("model") if name != "pretrained"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in LIKE_OTHERS else ())
+        for name in CHOICES.names("model")
+        if name != "pretrained"
+    ],
+)
 def test_every_variant_gives_the_predictions_of_its_run(name: str, exported: Callable[..., LoadedRun]) -> None:
     assert_same(exported(f"model={name}"))
 

@@ -338,7 +338,7 @@ def test_a_key_is_read_from_environment_or_netrc(
     "model",
     [
         ["model=structured", "model.encoder.hidden=4", "model.attention.hidden=5"],
-        ["model=relation", "model.attention.hidden=4"],
+        pytest.param(["model=relation", "model.attention.hidden=4"], marks=pytest.mark.slow),
     ],
 )
 def test_a_training_is_the_same_with_and_without_wandb(tmp_path: Path, model: list[str]) -> None:

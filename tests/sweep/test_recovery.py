@@ -114,8 +114,11 @@ def test_kill_9_of_one_of_two_schedulers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("numbers", "code"),
-    [([signal.SIGINT], 130), ([signal.SIGINT, signal.SIGINT], 130), ([signal.SIGTERM], 143)],
-    ids=["once", "twice", "term"],
+    [  # test_scheduler.py has all of them without processes
+        pytest.param([signal.SIGINT], 130, id="once"),
+        pytest.param([signal.SIGINT, signal.SIGINT], 130, id="twice", marks=pytest.mark.slow),
+        pytest.param([signal.SIGTERM], 143, id="term", marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_and_the_same_command_again(tmp_path: Path, numbers: list[signal.Signals], code: int) -> None:
     process = start(tmp_path, 9, "sleep=1")

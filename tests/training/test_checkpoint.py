@@ -45,7 +45,9 @@ def settings(model: str, output_dir: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("model", SIZES)
+@pytest.mark.parametrize(
+    "model", [pytest.param(model, marks=pytest.mark.slow if model != "structured" else ()) for model in SIZES]
+)
 def test_a_killed_run_resumes_to_the_same_result(model: str, tmp_path: Path) -> None:
     whole = fit(settings(model, tmp_path / "whole"))
     left = kill_in_the_second_epoch(settings(model, tmp_path / "cut"), tmp_path / "cut")
