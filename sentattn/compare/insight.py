@@ -260,14 +260,8 @@ def frame_rows(comparisons: Iterable[Comparison]) -> list[list[str]]:
     """Returns a heading, and a row for each setting and column: the value and its interval, empty where unknown."""
     rows = [["data", "split", "settings", "seeds", "rows", "metric", "value", "low", "high"]]
     pairs = [(one, insight) for one in comparisons for insight in one.insights]
-    for comparison, insight in pairs:
-        start = [
-            comparison.data,
-            comparison.split,
-            insight.setting.name,
-            str(len(insight.seeds)),
-            str(len(insight.block_N)),
-        ]
+    for one, insight in pairs:
+        start = [one.data, one.split, insight.setting.name, str(len(insight.seeds)), str(len(insight.block_N))]
         for column in COLUMNS:
             if not math.isnan((estimate := insight.estimate(column)).value):
                 ends = ["", ""] if math.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]

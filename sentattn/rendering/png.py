@@ -78,11 +78,11 @@ def draw(predictions: Sequence[Prediction]) -> Figure:
     axes.axis("off")
     y = MARGIN
     for prediction in map(Prediction.in_words, predictions):
-        if y > TALLEST:
+        y, is_whole = _draw_text(axes, prediction, y)
+        y += GAP
+        if not is_whole:
+            y = _write_note(axes, "the rest is not drawn; .html shows all", y)
             break
-        y = _draw_text(axes, prediction, y) + GAP
-    if y > TALLEST:
-        y = _write_note(axes, "the rest is not drawn; .html shows all", y)
     figure.set_size_inches(WIDTH, y)
     axes.set(xlim=(0, WIDTH), ylim=(y, 0))
     return figure
@@ -132,24 +132,28 @@ def _write_note(axes: Axes, note: str, top: float) -> float:
     return top
 
 
-def _draw_text(axes: Axes, prediction: Prediction, top: float) -> float:
-    """Draws a text below `top`: its label, notes, and lines of words with a row for each hop; returns where it ends."""
+def _draw_text(axes: Axes, prediction: Prediction, top: float) -> tuple[float, bool]:
+    """Draws a text below `top`: its label, notes, and lines of words with a row for each hop.
+
+    Returns where it ends, and whether all of it was drawn.
+    """
     rows = {name: row if any(prediction.shades(row)) else [0.0] * len(row) for name, row in prediction.rows.items()}
     limit, largest = max(map(color_limit, rows.values())), max(max(row, default=0.0) for row in rows.values())
     scale = f"white: weight 0, darkest: {limit_text(limit, largest)}"
     if not any(map(any, rows.values())):  # white, as what a model without attention reads
         scale = "all words have the same weight"
     title = f"{_short(prediction.name)}  {_percent(prediction.share)}"
-    _write(axes, MARGIN, top + LINE / 2, title, color="black", fontproperties=_font(TITLE_SIZE, "bold"))
+    look = {"color": "black", "fontproperties": _font(TITLE_SIZE, "bold")}
+    _write(axes, MARGIN, top + LINE / 2, title, TITLE_SIZE, **look)
     top += TITLE
     for note in [_others(prediction), scale, *notes(prediction)]:
         top = _write_note(axes, note, top)
     top += 0.1
     for line in _lines(prediction):
         if top > TALLEST:
-            break
+            return top, False
         top = _draw_line(axes, line, rows, top, limit=limit, unknown=prediction.unknown)
-    return top
+    return top, True
 
 
 def _lines(prediction: Prediction) -> Iterator[list[tuple[str, int | None]]]:

@@ -89,6 +89,8 @@ def test_long_texts_are_wrapped_and_a_note_says_that_some_do_not_fit(monkeypatch
     shown, found = sum(text.startswith("word") for text in texts(drawn)), texts(drawn)
     assert 0 < shown < 300
     assert sum(text.endswith(".html shows all") for text in found) == 1
+    monkeypatch.setattr(png, "TALLEST", size(draw([example()]))[1] - png.GAP - 0.2)  # just above the end of the words
+    assert not [text for text in texts(draw([example()])) if text.endswith("shows all")]
 
 
 @pytest.mark.parametrize(
