@@ -147,7 +147,7 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None, id
             cause = cause.__cause__
         reason = textwrap.shorten(str(cause) or type(cause).__name__, 300, placeholder=" [...]")
         frames = zip(traceback.walk_tb(cause.__traceback__), traceback.extract_tb(cause.__traceback__), strict=True)
-        own = [line for (frame, _), line in frames if not frame.f_globals["__name__"].startswith(EXPORTERS)]
+        own = [line for (at, _), line in frames if not at.f_globals.get("__name__", "torch").startswith(EXPORTERS)]
         place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
         message = f"The model {model.name} cannot be exported{place}: {reason.rstrip('.')}. {ADVICE}"
         raise RunError(Fault("format", "unsupported", message)) from error
