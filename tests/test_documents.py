@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import uvicorn
+from fake_jobs import InlinePool
 from tiny import tiny
 
 import sentattn
@@ -24,7 +25,9 @@ from sentattn.__main__ import COMMANDS
 from sentattn.config.compose import compose
 from sentattn.errors import SettingError
 from sentattn.grid import read_cells
+from sentattn.jobs import pool
 from sentattn.run import Run
+from sentattn.sweep import search
 from sentattn.sweep.config import read_plan
 
 ROOT = Path(__file__).parent.parent
@@ -79,6 +82,16 @@ def outputs(tiny_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Trials and runs of grids train in this process, one after another."""
+    monkeypatch.setattr(pool, "LocalPool", InlinePool)
+    monkeypatch.setattr(search, "LocalPool", InlinePool)
+    yield
+    torch.set_num_threads(1)
+
+
+@pytest.mark.usefixtures("inline")
 @pytest.mark.parametrize("page", [name for name, text in GUIDES.items() if any(not c.needs for c in commands(text))])
 def test_commands_run(page: str, outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +61,25 @@ def classifier(encoder: Path, *settings: str) -> Classifier:
     return Classifier(model=model, tokenizer=tokenizer, labels=["bad", "good"], config={"text": text})
 
 
+@pytest.fixture(scope="module")
+def exported(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Classifier, Path]]:
+    """Returns a function from settings to a model and the folder of its export; each is exported once."""
+
+    @functools.cache
+    def export(*settings: str) -> tuple[Classifier, Path]:
+        model, folder = classifier(encoder, *settings), tmp_path_factory.mktemp("export") / "onnx"
+        write_export(model, folder)
+        return model, folder
+
+    return export
+
+
 @pytest.mark.parametrize("settings", MODELS, ids=" ".join)
-def test_the_script_reads_texts_as_the_model_does(settings: tuple[str, ...], encoder: Path, tmp_path: Path) -> None:
-    trained = classifier(encoder, *settings)
-    write_export(trained, tmp_path / "onnx")
-    predictions, expected = script.Model(tmp_path / "onnx").predict(TEXTS), trained.predict(TEXTS)
+def test_the_script_reads_texts_as_the_model_does(
+    settings: tuple[str, ...], exported: Callable[..., tuple[Classifier, Path]]
+) -> None:
+    trained, folder = exported(*settings)
+    predictions, expected = script.Model(folder).predict(TEXTS), trained.predict(TEXTS)
     # Frozen states are rounded to float16: the last bits of the encoder decide which way.
     for prediction, of_model in zip(predictions, expected, strict=True):
         for key in ("text", "label", "tokens", "spans", "unknown"):
@@ -75,25 +91,25 @@ def test_the_script_reads_texts_as_the_model_does(settings: tuple[str, ...], enc
     assert max(len(prediction["tokens"]) for prediction in predictions) == MAX_LENGTH
 
 
-def test_the_graph_takes_ids_of_the_file(encoder: Path, tmp_path: Path) -> None:
+def test_the_graph_takes_ids_of_the_file(exported: Callable[..., tuple[Classifier, Path]]) -> None:
     """As the library gives them, special tokens included; its numbers are not those of the model."""
-    trained = classifier(encoder, *PRETRAINED)
-    write_export(trained, tmp_path / "onnx")
-    library = Tokenizer.from_file(str(tmp_path / "onnx" / "tokenizer.json"))
+    trained, folder = exported(*PRETRAINED)
+    library = Tokenizer.from_file(str(folder / "tokenizer.json"))
     library.no_truncation()
     text = "The film \u65e5 was good."  # with an unknown sign
     ids = library.encode(text).ids
     assert ids != trained.tokenizer.encode([text])[0].ids.tolist()
-    session = onnxruntime.InferenceSession(str(tmp_path / "onnx" / "model.onnx"))
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
     inputs = {"tokens": np.array([[*ids, 0]]), "lengths": np.array([len(ids)])}
     [probabilities] = session.run(["probabilities"], inputs)
     [expected] = trained.predict([text])
     assert probabilities[0].tolist() == pytest.approx([*expected.probabilities.values()], abs=1e-3)
 
 
-def test_the_description_has_ids_of_the_file_and_no_path(encoder: Path, tmp_path: Path) -> None:
-    write_export(classifier(encoder, *PRETRAINED), tmp_path / "onnx")
-    content = (tmp_path / "onnx" / "config.json").read_text()
+def test_the_description_has_ids_of_the_file_and_no_path(
+    encoder: Path, exported: Callable[..., tuple[Classifier, Path]]
+) -> None:
+    content = (exported(*PRETRAINED)[1] / "config.json").read_text()
     config = json.loads(content)
     named = {
         place: [(token["id"], token["token"]) for token in part] for place, part in config["special_tokens"].items()
