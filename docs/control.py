@@ -2,8 +2,8 @@
 
 usage: python docs/control.py outputs/yelp outputs/imdb
 
-The runs are those of docs/plans/control_yelp2.yaml and control_imdb2.yaml, and their `model.name` is the setting. Writes
-docs/control.png.
+The runs are those of docs/plans/control_yelp2.yaml and control_imdb2.yaml, and their `model.name` is the setting.
+Writes docs/control.png.
 """
 
 from __future__ import annotations

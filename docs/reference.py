@@ -20,7 +20,7 @@ from sentattn.config import parameters, types
 from sentattn.config.groups import Choices, comment, conf_dir, defaults, get_path, load
 from sentattn.config.parameters import settable
 from sentattn.config.schema import COMMAND_KEYS, FIXED_IN_TRAINING, TOP
-from sentattn.config.targets import TARGET, named
+from sentattn.config.targets import TARGET_KEY, named
 from sentattn.run import write_atomically
 
 SETTINGS = Path(__file__).with_name("settings.md")
@@ -165,7 +165,7 @@ def _nodes(settings: Mapping[str, Any], path: str) -> Iterator[str]:
     for key, value in settings.items():
         inner = f"{path}.{key}" if path else key
         if isinstance(value, Mapping):
-            if TARGET in value:
+            if TARGET_KEY in value:
                 yield inner
             yield from _nodes(value, inner)
 
@@ -174,14 +174,14 @@ def rows_of(path: str, choices: Choices) -> list[Row]:
     """The settings of a node: one row for those that mean the same in several choices."""
     rows: dict[tuple[str, str, str], Row] = {}
     for name, node in alternatives(path, choices):
-        if TARGET not in node:
+        if TARGET_KEY not in node:
             continue
-        known = parameters.imported(node[TARGET]).parameters
-        documented = meanings(node[TARGET])
+        known = parameters.imported(node[TARGET_KEY]).parameters
+        documented = meanings(node[TARGET_KEY])
         written = comments(choices.file(path.replace(".", "/"), name) if name else conf_dir() / "train.yaml")
-        ours = node[TARGET].startswith("sentattn.")
+        ours = node[TARGET_KEY].startswith("sentattn.")
         place = f"{path}.{name}" if path == "callbacks" else path
-        for key, kind in settable(place, node[TARGET], node).items():
+        for key, kind in settable(place, node[TARGET_KEY], node).items():
             if f"{path.replace('.', '/')}/{key}" in choices.groups() or isinstance(node.get(key), Mapping):
                 continue
             meaning = LIBRARY.get(place, {}).get(key, "")
@@ -364,7 +364,7 @@ def _more(path: str, choices: Choices) -> list[str]:
     """The arguments of a library's classes that can be set as well, by name."""
     lines = []
     listed = {row.key for row in rows_of(path, choices)}
-    targets = {node[TARGET] for _, node in alternatives(path, choices) if TARGET in node}
+    targets = {node[TARGET_KEY] for _, node in alternatives(path, choices) if TARGET_KEY in node}
     for target in sorted(target for target in targets if not target.startswith("sentattn.")):
         place = f"{path}.early_stopping" if path == "callbacks" else path
         names = settable(place, target, {})

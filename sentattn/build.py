@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sentattn.config.parameters import load, read
-from sentattn.config.targets import TARGET
+from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Node
 from sentattn.distributed import ranks
 from sentattn.errors import Fault, SettingError, UserError
@@ -32,8 +32,8 @@ def instantiate(node: Node, base: type | None = None, /, **filled: Any) -> Any:
     Raises:
         SettingError: If there is no such class, or it is no `base`.
     """
-    arguments = {key: value for key, value in node.items() if key != TARGET}
-    return find(node[TARGET], base)(**arguments, **filled)
+    arguments = {key: value for key, value in node.items() if key != TARGET_KEY}
+    return find(node[TARGET_KEY], base)(**arguments, **filled)
 
 
 def find(target: str, base: type | None = None) -> Any:
@@ -45,10 +45,12 @@ def find(target: str, base: type | None = None) -> Any:
     try:
         target_class = load(target)
     except (ImportError, AttributeError, ValueError) as error:
-        raise SettingError(Fault(TARGET, "not_found", f"{TARGET} {target} cannot be imported: {error}.")) from error
+        raise SettingError(
+            Fault(TARGET_KEY, "not_found", f"{TARGET_KEY} {target} cannot be imported: {error}.")
+        ) from error
     if base is not None and not (isinstance(target_class, type) and issubclass(target_class, base)):
-        message = f"{TARGET} {target} must be a class derived from {base.__module__}.{base.__qualname__}."
-        raise SettingError(Fault(TARGET, "type", message))
+        message = f"{TARGET_KEY} {target} must be a class derived from {base.__module__}.{base.__qualname__}."
+        raise SettingError(Fault(TARGET_KEY, "type", message))
     return target_class
 
 
@@ -76,14 +78,14 @@ def build_model(node: Node, *, num_embeddings: int, num_special: int = 2, classe
     attention = build_part("attention", Attention, node["attention"], **states)
     pooling = build_part("pooling", Pooling, node["pooling"], dim=attention.out_dim, hops=attention.hops)
     head = build_part("head", Head, node["head"], dim=pooling.out_dim, classes=classes)
-    if has_wide := "wide" in node and node["wide"][TARGET] != NO_WIDE:
+    if has_wide := "wide" in node and node["wide"][TARGET_KEY] != NO_WIDE:
         from sentattn.models.wide import WideAndDeep, WideNGrams
 
         wide = build_part("wide", WideNGrams, node["wide"], **ids, classes=classes, dim=encoder.out_dim)
     options = {key: node[key] for key in ("init_std", "freeze_attention") if key in node}
     slots = {"embedding": embedding, "encoder": encoder, "attention": attention, "pooling": pooling, "head": head}
     with explained("model"):
-        deep: TextClassifier = find(node[TARGET], TextClassifier)(name=node["name"], **options, **slots)
+        deep: TextClassifier = find(node[TARGET_KEY], TextClassifier)(name=node["name"], **options, **slots)
     return WideAndDeep(deep, wide) if has_wide else deep
 
 
@@ -94,7 +96,7 @@ def build_part(slot: str, base: type, node: Node, **offered: Any) -> Any:
         SettingError: If it refuses its settings.
     """
     with explained(f"model.{slot}"):
-        takes = read(node[TARGET])
+        takes = read(node[TARGET_KEY])
         taken = {name: value for name, value in offered.items() if takes.open or name in takes.parameters}
         return instantiate(node, base, **taken)
 

@@ -19,7 +19,7 @@ from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_NOTES = 0.5
-WIDTH = 80
+TERMINAL_WIDTH = 80
 """Columns of a terminal that every table fits."""
 MARKDOWN_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\|*"})
 """A bar would end a cell, and stars would make text between them italic."""
@@ -34,7 +34,7 @@ class Table(NamedTuple):
     note: str = ""
 
 
-def table_lines(rows: Iterable[Sequence[str]], *, align: str, wrap: int = -1, width: int = WIDTH) -> list[str]:
+def table_lines(rows: Iterable[Sequence[str]], *, align: str, wrap: int = -1, width: int = TERMINAL_WIDTH) -> list[str]:
     """Returns a table as lines of at most `width` columns.
 
     Args:
@@ -56,8 +56,8 @@ def table_lines(rows: Iterable[Sequence[str]], *, align: str, wrap: int = -1, wi
 
 
 def wrap(text: str, first: str = "", others: str = "") -> list[str]:
-    """Returns indented lines of `WIDTH` columns, broken at spaces only, so that paths in commands stay whole."""
-    wrapper = textwrap.TextWrapper(WIDTH, first, others, break_long_words=False, break_on_hyphens=False)
+    """Returns indented lines of `TERMINAL_WIDTH` columns, broken at spaces only, so that paths stay whole."""
+    wrapper = textwrap.TextWrapper(TERMINAL_WIDTH, first, others, break_long_words=False, break_on_hyphens=False)
     return wrapper.wrap(text)
 
 

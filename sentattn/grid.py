@@ -25,7 +25,7 @@ from sentattn import run
 from sentattn.config import command_line, types
 from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
-from sentattn.config.compose import ENCODER
+from sentattn.config.compose import ENCODER_KEY
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.request import Request, read_request
 from sentattn.config.schema import COMMAND_KEYS, HASHED_BY_CONTENT, INIT_FROM, WITHOUT_EFFECT_ON_RESULT
@@ -234,8 +234,8 @@ def prepare_data(settings: Node) -> str:
     """
     from sentattn import build
 
-    if get_path(settings, ENCODER) is not None:  # whose tokenizer was not typed
-        find_folder(settings["data"]["tokenizer"], key=ENCODER)
+    if get_path(settings, ENCODER_KEY) is not None:  # whose tokenizer was not typed
+        find_folder(settings["data"]["tokenizer"], key=ENCODER_KEY)
     with Progress() as progress:
         data = build.build_data(settings)
         data.prepare(progress)
@@ -361,7 +361,7 @@ def _busy(cell: Cell, saved: SavedRuns, stack: ExitStack) -> str:
     """Locks a cell until the stack closes; returns which other process trains it, or an empty string."""
     folder = new_directory(cell.settings).parent
     folder.mkdir(parents=True, exist_ok=True)
-    name = f".{sha256(repr(identity(cell.settings)).encode()).hexdigest()[:16]}{run.LOCK}"
+    name = f".{sha256(repr(identity(cell.settings)).encode()).hexdigest()[:16]}{run.LOCK_FILE}"
     if run.is_locked(folder, name):
         return run.holder(folder, name)
     try:

@@ -30,7 +30,7 @@ from sentattn.config import command_line
 from sentattn.config.arguments import split_folders
 from sentattn.config.groups import Choices, comment, conf_dir
 from sentattn.config.targets import label
-from sentattn.console import WIDTH, table_lines
+from sentattn.console import TERMINAL_WIDTH, table_lines
 from sentattn.data.readers.tables import as_columns
 from sentattn.errors import Fault, SettingError, suggestion
 from sentattn.run import LOADER
@@ -85,7 +85,7 @@ def runs(output_dir: Path) -> list[str]:
     start = max(map(len, lines)) + 2
     printed = [f"{heading.ljust(start)}model"]
     for path, result, line in zip(paths, results, lines, strict=True):
-        first, *more = textwrap.wrap(str(result.get("model", "-")), max(NARROWEST, WIDTH - start))
+        first, *more = textwrap.wrap(str(result.get("model", "-")), max(NARROWEST, TERMINAL_WIDTH - start))
         printed += [line.ljust(start) + first, *(" " * start + words for words in more), f"    {path.parent}"]
     return printed
 
@@ -119,7 +119,7 @@ def _cells(result: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _table(rows: Sequence[Sequence[str]], align: str) -> list[str]:
-    return [f"  {line}" for line in table_lines(rows, align=align, width=WIDTH - 2)]
+    return [f"  {line}" for line in table_lines(rows, align=align, width=TERMINAL_WIDTH - 2)]
 
 
 if __name__ == "__main__":

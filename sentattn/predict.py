@@ -57,11 +57,11 @@ from sentattn.config import command_line, types
 from sentattn.console import Progress
 from sentattn.data.readers import tables
 from sentattn.data.readers.archives import reading
-from sentattn.data.readers.tables import JSON, Options, as_columns
+from sentattn.data.readers.tables import JSON_ENDINGS, Options, as_columns
 from sentattn.errors import DataError, Fault, RunError, SettingError
 from sentattn.prediction.frames import free_name, prediction_columns, prediction_values
 from sentattn.prediction.prediction import NO_TEXT, Prediction
-from sentattn.rendering import PAGES, require_format, save
+from sentattn.rendering import PAGE_ENDINGS, require_format, save
 from sentattn.run import replacing, writing
 
 KEYS = {
@@ -208,7 +208,7 @@ def _check(settings: Mapping[str, Any]) -> None:
 
 def _shows_pairs(settings: Mapping[str, Any]) -> bool:
     """Whether the output has a place for token-to-token weights."""
-    if Path(settings.get("plot", "")).suffix.lower() in PAGES:
+    if Path(settings.get("plot", "")).suffix.lower() in PAGE_ENDINGS:
         return True
     if "output" in settings:
         return Path(settings["output"]).suffix == ".jsonl"
@@ -254,7 +254,7 @@ def read_rows(
     columns: dict[str, None] = {}
     for path in paths:
         rows = _table_rows([path], names, options)
-        for row in rows if {*JSON} & {*path.suffixes} else itertools.islice(rows, 1):
+        for row in rows if {*JSON_ENDINGS} & {*path.suffixes} else itertools.islice(rows, 1):
             columns |= dict.fromkeys(row.values)
     return list(columns), _table_rows(paths, names, options)
 

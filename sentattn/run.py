@@ -32,20 +32,31 @@ Tree: TypeAlias = dict[str, Any]
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Loads YAML without running code; the first is ten times as fast, where it was built."""
-CONFIG, RESULT, METRICS, PREDICTIONS = "config.yaml", "result.json", "metrics.jsonl", "predictions.parquet"
-SPLITS = ("val", "test")
+CONFIG_FILE, RESULT_FILE, METRICS_FILE, PREDICTIONS_FILE = (
+    "config.yaml",
+    "result.json",
+    "metrics.jsonl",
+    "predictions.parquet",
+)
+EVALUATED_SPLITS = ("val", "test")
 """Splits that a training evaluates."""
-MODEL, WEIGHTS, CHECKPOINTS, LAST, LOCK = "model", "model.safetensors", "checkpoints", "last.ckpt", ".lock"
+MODEL_FOLDER, WEIGHTS_FILE, CHECKPOINT_FOLDER, LAST_CHECKPOINT, LOCK_FILE = (
+    "model",
+    "model.safetensors",
+    "checkpoints",
+    "last.ckpt",
+    ".lock",
+)
 PROBING = 0.2
 """Seconds for which a lock may be held by those who look whether it is held."""
-OUTPUTS, SWEEPS, LATEST = Path("outputs"), "sweeps", "latest"
-HUB = "hf://"
+OUTPUT_FOLDER, SWEEP_FOLDER, LATEST_RUN = Path("outputs"), "sweeps", "latest"
+HUB_PREFIX = "hf://"
 """What the name of a run on the Hugging Face Hub begins with."""
-TRIALS, CONFIRMED, REPORT = "trials.parquet", "confirm.json", "report.html"
+TRIALS_FILE, CONFIRMED_FILE, REPORT_FILE = "trials.parquet", "confirm.json", "report.html"
 """Files of a study: its trials, the runs that confirm its best setting, and the page about both."""
 HOLDER = ".pid"
 """What the name of a lock's file ends with that holds the ID of its process."""
-FORMAT_KEY, FORMAT = "format", 2
+FORMAT_KEY, RUN_FORMAT = "format", 2
 """Of runs, models and studies. It rises when a default or what a setting does changes, as hashes leave out defaults."""
 
 
@@ -65,10 +76,10 @@ def require_format(place: object, found: object) -> None:
     Raises:
         RunError: If it has another format than this version's.
     """
-    if found != FORMAT:
+    if found != RUN_FORMAT:
         found = "no format" if found is None else f"format {found}"
         older = "runs, models and studies of format 1, or of none, are read by revision 04da8cb"
-        message = f"{place} has {found}, and this version of sentattn reads format {FORMAT}; {older}."
+        message = f"{place} has {found}, and this version of sentattn reads format {RUN_FORMAT}; {older}."
         raise RunError(Fault(FORMAT_KEY, "unsupported", message))
 
 
@@ -90,15 +101,15 @@ class Run:
     @cached_property
     def settings(self) -> Tree:
         """The resolved settings; a `RunError` if they are missing, damaged or of another format."""
-        return self._read(CONFIG, lambda text: yaml.load(text, LOADER))  # noqa: S506 - a safe one
+        return self._read(CONFIG_FILE, lambda text: yaml.load(text, LOADER))  # noqa: S506 - a safe one
 
     @property
     def result(self) -> Tree:
         """The content of `result.json`; a `RunError` if the run has none yet, or one of another format."""
-        if not (self.path / RESULT).exists():
-            message = f"{self.path} has no {RESULT}: its training was interrupted, or still runs."
-            raise RunError(Fault(RESULT, "unfinished", message))
-        return self._read(RESULT, json.loads)
+        if not (self.path / RESULT_FILE).exists():
+            message = f"{self.path} has no {RESULT_FILE}: its training was interrupted, or still runs."
+            raise RunError(Fault(RESULT_FILE, "unfinished", message))
+        return self._read(RESULT_FILE, json.loads)
 
     def _read(self, name: str, parse: Callable[[str], Any]) -> Tree:
         try:
@@ -119,7 +130,7 @@ class Run:
     @property
     def last_checkpoint(self) -> Path:
         """The file from which it can be resumed, if it was interrupted."""
-        return self.path / CHECKPOINTS / LAST
+        return self.path / CHECKPOINT_FOLDER / LAST_CHECKPOINT
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -129,13 +140,13 @@ class Run:
 
     def write_result(self, result: Node) -> None:
         """Writes `result.json` atomically, with the number of its format; a `RunError` if it cannot be written."""
-        content = {FORMAT_KEY: FORMAT, **result}
-        with writing(self.path / RESULT):
-            write_atomically(self.path / RESULT, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        content = {FORMAT_KEY: RUN_FORMAT, **result}
+        with writing(self.path / RESULT_FILE):
+            write_atomically(self.path / RESULT_FILE, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
     def predictions(self, split: str) -> Path:
         """Returns the file with the predictions of a split: of its own data, or the name of an evaluation."""
-        return self.path / (PREDICTIONS if split in SPLITS else f"predictions-{split}.parquet")
+        return self.path / (PREDICTIONS_FILE if split in EVALUATED_SPLITS else f"predictions-{split}.parquet")
 
     def require_same_rows(self, name: str, split: Split) -> None:
         """Refuses an evaluation whose file has the predictions of other rows with a `RunError`."""
@@ -179,12 +190,12 @@ class Run:
 def load(path: str | os.PathLike[str]) -> Run:
     """Finds a run directory, which `sentattn.load` describes; a `RunError` if there is none or no Hub."""
     name = os.path.expanduser(path)
-    path = _download(name) if name.startswith(HUB) else _latest() if name == LATEST else Path(name)
-    if name == LATEST:
-        print(f"{LATEST} is {path}", file=sys.stderr)
-    if not (path / CONFIG).is_file():
-        is_folder = path.is_dir() or name.startswith(HUB)
-        reason = f"it has no {CONFIG}" if is_folder else "it is a file" if path.exists() else "it does not exist"
+    path = _download(name) if name.startswith(HUB_PREFIX) else _latest() if name == LATEST_RUN else Path(name)
+    if name == LATEST_RUN:
+        print(f"{LATEST_RUN} is {path}", file=sys.stderr)
+    if not (path / CONFIG_FILE).is_file():
+        is_folder = path.is_dir() or name.startswith(HUB_PREFIX)
+        reason = f"it has no {CONFIG_FILE}" if is_folder else "it is a file" if path.exists() else "it does not exist"
         message = f"{name} is no run directory: {reason}. `python -m sentattn.list runs` shows the runs."
         raise RunError(Fault("run", "not_found", message))
     return Run(path)
@@ -194,8 +205,12 @@ def _download(address: str) -> Path:
     """Returns the folder of a run on the Hugging Face Hub, in the Hub's cache."""
     from huggingface_hub import snapshot_download
 
-    name, _, revision = address.removeprefix(HUB).partition("@")
-    files = [CONFIG, RESULT, *(f"{MODEL}/*.{ending}" for ending in ("yaml", "json", "safetensors"))]  # data, no code
+    name, _, revision = address.removeprefix(HUB_PREFIX).partition("@")
+    files = [
+        CONFIG_FILE,
+        RESULT_FILE,
+        *(f"{MODEL_FOLDER}/*.{ending}" for ending in ("yaml", "json", "safetensors")),
+    ]  # data, no code
     try:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=files))
     except Exception as error:  # the Hub, its transport and its storage have no common class of errors
@@ -205,10 +220,12 @@ def _download(address: str) -> Path:
 
 
 def _latest() -> Path:
-    folders = [file.parent for file in OUTPUTS.glob(f"**/{RESULT}") if (file.parent / MODEL).is_dir()]
-    results = [path / RESULT for path in folders if not (path.parent / RESULT).is_file()]  # `export` writes into runs
+    folders = [file.parent for file in OUTPUT_FOLDER.glob(f"**/{RESULT_FILE}") if (file.parent / MODEL_FOLDER).is_dir()]
+    results = [
+        path / RESULT_FILE for path in folders if not (path.parent / RESULT_FILE).is_file()
+    ]  # `export` writes into runs
     for result in sorted(results, key=lambda result: result.stat().st_mtime, reverse=True):
-        if OUTPUTS / SWEEPS not in result.parents and not Run(result.parent).is_trial:
+        if OUTPUT_FOLDER / SWEEP_FOLDER not in result.parents and not Run(result.parent).is_trial:
             return result.parent
     trials = " but the trials of sweeps, which are named by their path" if results else ""
     message = f"run=latest: outputs/ holds no finished run yet{trials}; train one with `python -m sentattn.train`."
@@ -237,13 +254,13 @@ def create(settings: Node, directory: Path | None = None) -> Run:
     path = directory or new_directory(settings)
     with writing(Path(settings["output_dir"]), "output_dir"):
         path.mkdir(parents=True, exist_ok=directory is not None)
-        write_atomically(path / CONFIG, yaml_text(settings))
+        write_atomically(path / CONFIG_FILE, yaml_text(settings))
     return Run(path, trust=True)  # its classes are those of this process
 
 
 def yaml_text(settings: Node) -> str:
     """Returns settings as they are written into a file, with the number of their format."""
-    return yaml.safe_dump({FORMAT_KEY: FORMAT, **settings}, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump({FORMAT_KEY: RUN_FORMAT, **settings}, sort_keys=False, allow_unicode=True)
 
 
 def new_directory(settings: Node) -> Path:
@@ -278,7 +295,7 @@ def writing(path: Path, key: str | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def lock(path: Path, name: str = LOCK) -> Iterator[None]:
+def lock(path: Path, name: str = LOCK_FILE) -> Iterator[None]:
     """Locks a run directory while it is trained, so that no other process resumes it.
 
     Args:
@@ -306,7 +323,7 @@ def lock(path: Path, name: str = LOCK) -> Iterator[None]:
         file_lock.release()
 
 
-def is_locked(path: Path, name: str = LOCK) -> bool:
+def is_locked(path: Path, name: str = LOCK_FILE) -> bool:
     """Returns whether a process holds the lock of a run directory; one that cannot be read has none."""
     try:
         with (path / name).open() as file:
@@ -318,7 +335,7 @@ def is_locked(path: Path, name: str = LOCK) -> bool:
     return False
 
 
-def holder(path: Path, name: str = LOCK) -> str:
+def holder(path: Path, name: str = LOCK_FILE) -> str:
     """Returns which process holds a lock, for messages."""
     try:
         return f"process {int((path / f'{name}{HOLDER}').read_text(encoding='utf-8'))}"

@@ -15,7 +15,7 @@ from sentattn.data.readers import hub, tables
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.prediction import model
 from sentattn.prediction.model import LoadedRun
-from sentattn.run import SPLITS, write_atomically, writing
+from sentattn.run import EVALUATED_SPLITS, write_atomically, writing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,8 +50,10 @@ class TrainedRun(LoadedRun):
                 predictions of that name on other rows, or if the file cannot be written.
         """
         overrides = [overrides] if isinstance(overrides, str) else overrides
-        if split not in SPLITS:
-            raise SettingError(Fault("split", "range", f"split must be {' or '.join(SPLITS)}, got {split!r}."))
+        if split not in EVALUATED_SPLITS:
+            raise SettingError(
+                Fault("split", "range", f"split must be {' or '.join(EVALUATED_SPLITS)}, got {split!r}.")
+            )
         settings = override(self.settings, overrides, only=["data"], trust=self.trust)
         data, trained = settings["data"], self.settings["data"]
         typed = [word.partition("=")[0] for word in overrides]
@@ -124,10 +126,10 @@ def _evaluation_name(typed: str | None, data: Mapping[str, Any], split: str) -> 
     first = Path(tables.as_columns(files)[0]).name.strip("*") if files else ""
     of_data = re.sub(r"\.\w+(\.(gz|bz2|xz|zst))?$", "", first) or data["name"]
     name = typed or re.sub(r"[^\w.-]", "_", f"{of_data}-{split}")
-    if name in (*SPLITS, "train") or not re.fullmatch(r"\w[\w.-]*", name):
+    if name in (*EVALUATED_SPLITS, "train") or not re.fullmatch(r"\w[\w.-]*", name):
         message = (
-            f"name={name} must be letters, digits, points, dashes and underscores, and not {', '.join(SPLITS)} or "
-            "train, which are the run's own rows; for example name=reviews."
+            f"name={name} must be letters, digits, points, dashes and underscores, and not "
+            f"{', '.join(EVALUATED_SPLITS)} or train, which are the run's own rows; for example name=reviews."
         )
         raise SettingError(Fault("name", "type", message))
     return name

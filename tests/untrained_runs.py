@@ -14,7 +14,7 @@ from sentattn.config.compose import compose
 from sentattn.data.tokenizer import Tokenizer
 from sentattn.models.embedding import TrainingTexts, Words
 from sentattn.prediction.model import TEXT_SETTINGS, Classifier, LoadedRun
-from sentattn.run import CONFIG, MODEL, yaml_text
+from sentattn.run import CONFIG_FILE, MODEL_FOLDER, yaml_text
 
 WORDS = ["the", "film", "was", "not", "good", "bad", "but", ",", ".", "!", "10/10", "caf\u00e9", "it's", "a"]
 LABELS = ["neg", "mixed", "pos"]
@@ -79,6 +79,6 @@ def _rows(tokenizer: Tokenizer) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, A
 
 def write_run(path: Path, *settings: str) -> LoadedRun:
     """Writes a run directory with such a model and its settings."""
-    classifier(*settings).save(path / MODEL)
-    (path / CONFIG).write_text(yaml_text(composed_from(*settings)))
+    classifier(*settings).save(path / MODEL_FOLDER)
+    (path / CONFIG_FILE).write_text(yaml_text(composed_from(*settings)))
     return LoadedRun(path)

@@ -66,8 +66,18 @@ from sentattn.config.arguments import as_arguments
 from sentattn.config.types import Tree
 from sentattn.console import csv_lines
 from sentattn.errors import Fault, RunError, SettingError, require_packages
-from sentattn.rendering import PAGES, PICTURES, require_format
-from sentattn.run import CONFIG, LATEST, REPORT, SPLITS, TRIALS, Run, load, write_atomically, writing
+from sentattn.rendering import PAGE_ENDINGS, PICTURE_ENDINGS, require_format
+from sentattn.run import (
+    CONFIG_FILE,
+    EVALUATED_SPLITS,
+    LATEST_RUN,
+    REPORT_FILE,
+    TRIALS_FILE,
+    Run,
+    load,
+    write_atomically,
+    writing,
+)
 
 if TYPE_CHECKING:
     from sentattn.compare.board import Leaderboard
@@ -102,8 +112,8 @@ ANALYSIS = ("split", "where", "margin", "pairs", "plan", "reference", "insight",
 def main(arguments: list[str]) -> None:
     """Runs the command."""
     options = _read_options(arguments)
-    options["runs"] = paths = [load(text).path if text == LATEST else Path(text) for text in options["runs"]]
-    studies = [path for path in paths if (path / TRIALS).is_file()]
+    options["runs"] = paths = [load(text).path if text == LATEST_RUN else Path(text) for text in options["runs"]]
+    studies = [path for path in paths if (path / TRIALS_FILE).is_file()]
     comparisons = [] if options["to"] and studies == paths else _compare(paths, options)
     if comparisons:
         _print(comparisons, options)
@@ -146,7 +156,7 @@ def _read_options(arguments: Sequence[str], legal: Mapping[str, tuple[str, Any]]
         options[key] = [text for text in COMMA.split(options[key]) if text]
     if faults := list(_faults(options)):
         raise SettingError(*faults)
-    for key, endings in (("report", PAGES), ("figure", PICTURES)):
+    for key, endings in (("report", PAGE_ENDINGS), ("figure", PICTURE_ENDINGS)):
         if options[key]:
             require_format(Path(options[key]), key, endings)
     if options["plan"]:
@@ -173,7 +183,7 @@ def _faults(options: Tree) -> Iterator[Fault]:
     for text in options["where"]:
         if "=" not in text:
             yield Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {text}.")
-    if options["to"] and options["split"] not in (None, *SPLITS):
+    if options["to"] and options["split"] not in (None, *EVALUATED_SPLITS):
         yield Fault("to", "conflict", f"W&B has split=test and split=val alone, not {options['split']}.")
 
 
@@ -213,7 +223,7 @@ def _default_split(paths: Sequence[Path]) -> str:
     """Returns `val` for run directories of which none was tested, else `test`."""
     with suppress(RunError, KeyError, TypeError):  # of a folder, or of a run that is reported as damaged later
         is_tested = any("test/accuracy" in Run(path).metrics for path in paths)
-        return "test" if is_tested or not all((path / CONFIG).is_file() for path in paths) else "val"
+        return "test" if is_tested or not all((path / CONFIG_FILE).is_file() for path in paths) else "val"
     return "test"
 
 
@@ -239,8 +249,8 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
                 found = csv_lines(frame_rows(comparisons))
                 _write(file.with_name(f"{file.stem}-insight{file.suffix}"), found, "\n")
     run = options["runs"][0]
-    is_run = len(options["runs"]) == 1 and (run / CONFIG).is_file()
-    if report := options["report"] or (run / REPORT if is_run else None):
+    is_run = len(options["runs"]) == 1 and (run / CONFIG_FILE).is_file()
+    if report := options["report"] or (run / REPORT_FILE if is_run else None):
         try:
             print(f"\nreport: {board.report(report)}")
         except RunError as error:

@@ -13,7 +13,7 @@ from sentattn.compare.comparison import Comparison, require_same_rows
 from sentattn.compare.leaderboard import board_lines, board_rows, cells, heading, message_lines, verdict_rows
 from sentattn.console import Format, csv_lines
 from sentattn.errors import require_packages
-from sentattn.rendering import PAGES, PICTURES, require_format
+from sentattn.rendering import PAGE_ENDINGS, PICTURE_ENDINGS, require_format
 from sentattn.rendering.html import safe
 from sentattn.run import replacing, writing
 
@@ -63,7 +63,7 @@ class Leaderboard:
         """
         from sentattn.compare.report.page import write_report
 
-        require_format(path := Path(path), "report", PAGES)
+        require_format(path := Path(path), "report", PAGE_ENDINGS)
         for warning in write_report(path, self.comparisons):
             print(f"warning: {warning}", file=sys.stderr)
         return path
@@ -78,7 +78,7 @@ class Leaderboard:
         from sentattn.compare.figure import DPI, draw
         from sentattn.rendering.png import to_bytes
 
-        require_format(path := Path(path), "figure", PICTURES)
+        require_format(path := Path(path), "figure", PICTURE_ENDINGS)
         require_same_rows("figure", path, self.comparisons)
         with writing(path, "figure"), replacing(path) as temporary:
             temporary.write_bytes(to_bytes(partial(draw, self.comparisons[0]), path.suffix.lower()[1:], DPI))

@@ -29,7 +29,7 @@ from sentattn.config.targets import needed_trust
 from sentattn.console import plural
 from sentattn.errors import Fault, RunError
 from sentattn.metrics import Ints, majority_share
-from sentattn.run import SPLITS
+from sentattn.run import EVALUATED_SPLITS
 
 if TYPE_CHECKING:
     from sentattn.compare.insight import Insight
@@ -130,7 +130,7 @@ class Comparison:
     def title(self) -> str:
         """Name of the data with the split, or with the data set that the models were trained on."""
         evaluated = f"{self.split}, by models of {self.data}"
-        title = f"{self.data}, split {self.split}" if self.split in SPLITS else evaluated
+        title = f"{self.data}, split {self.split}" if self.split in EVALUATED_SPLITS else evaluated
         return f"{title}, {self.version}" if self.version else title
 
     @property

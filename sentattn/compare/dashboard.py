@@ -15,7 +15,7 @@ from sentattn.compare.leaderboard import board_lines, notes
 from sentattn.console import markdown_lines
 from sentattn.errors import Fault, RunError
 from sentattn.loggers.wandb.upload import LocalRun, find_runs, server, upload, wandb_settings
-from sentattn.run import RESULT, TRIALS, Run, summarize, write_atomically, writing
+from sentattn.run import RESULT_FILE, TRIALS_FILE, Run, summarize, write_atomically, writing
 
 if TYPE_CHECKING:
     from wandb_workspaces.reports.v2 import Report
@@ -86,7 +86,7 @@ def study_pages(study: Path, *, entity: str, project: str) -> tuple[Workspace, R
     import pyarrow.parquet as pq
     import wandb_workspaces.reports.v2 as wr
 
-    table = pq.read_table(study / TRIALS)
+    table = pq.read_table(study / TRIALS_FILE)
     names = table.column_names
     searched = names[names.index("state") + 1 : names.index("best_epoch")]
     complete = [row for row in table.to_pylist() if row["state"] == "complete"]
@@ -199,7 +199,7 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
         about = f"{comparison.data}, split {comparison.split}, {len(comparison.rows.labels_N)} rows"
         sources.append((about, comparison_runs(comparison), partial(comparison_pages, comparison)))
     for study in studies:
-        trials = [Run(file.parent) for file in sorted(study.glob(f"trials/**/{RESULT}"))]
+        trials = [Run(file.parent) for file in sorted(study.glob(f"trials/**/{RESULT_FILE}"))]
         sources.append((f"study {study.name}", trials, partial(study_pages, study)))
     for about, runs, make in sources:
         logged = find_runs(run.path for run in runs)

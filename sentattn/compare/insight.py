@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from sentattn.compare.runs import EvaluatedRun, Setting
-from sentattn.compare.statistics import LEVEL, UNKNOWN, Estimate, adjusted, blocks, jackknife, seed_term
+from sentattn.compare.statistics import LEVEL, UNKNOWN_TERM, Estimate, adjusted, blocks, jackknife, seed_term
 from sentattn.console import Format, Progress, Table, markdown_lines, table_lines, wrap
 from sentattn.errors import Fault, UserError, require_packages
 from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, rank_correlation, ranks, sample
@@ -122,7 +122,7 @@ class Insight:
             if column.less:
                 values = [value_N - seed.values[column.less] for value_N, seed in zip(values, self.seeds, strict=True)]
         if not values:
-            return Estimate(math.nan, [UNKNOWN])
+            return Estimate(math.nan, [UNKNOWN_TERM])
         means_SK = np.stack([_means(value_N, self.block_N) for value_N in values])  # a row for each seed, or pair
         value, *without_K = means_SK.mean(axis=0)
         terms = [jackknife(value, np.array(without_K))]
@@ -133,7 +133,7 @@ class Insight:
             terms.append(seed_term(means_SK[:, 0]))
         is_known = self.setting.has_seeds and (column.measure or len(self.seeds) > 2)
         if not is_known or math.isnan(terms[0].variance):
-            terms = [UNKNOWN]
+            terms = [UNKNOWN_TERM]
         return Estimate(float(value), terms, column.bounds)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.runs import Setting
-from sentattn.console import WIDTH, Format, csv_lines, format_count, markdown_lines, table_lines, wrap
+from sentattn.console import TERMINAL_WIDTH, Format, csv_lines, format_count, markdown_lines, table_lines, wrap
 from sentattn.errors import Fault, SettingError
 from sentattn.metrics import MAJORITY
 
@@ -135,7 +135,7 @@ def _terminal_lines(comparison: Comparison) -> list[str]:
     rows.append(("", largest["settings"], "", cell(largest, "accuracy"), "", "", ""))
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     longest = max(len(word) for row in rows for word in row[1].split())
-    return table_lines(rows, align="><>>>>>", wrap=1, width=max(WIDTH, sum(widths) - widths[1] + longest))
+    return table_lines(rows, align="><>>>>>", wrap=1, width=max(TERMINAL_WIDTH, sum(widths) - widths[1] + longest))
 
 
 def notes(settings: Sequence[Setting]) -> list[str]:

@@ -18,13 +18,13 @@ from sentattn.compare.comparison import Comparison
 from sentattn.compare.pairs import Plan
 from sentattn.compare.runs import Setting, rest
 from sentattn.config import types
-from sentattn.config.compose import PRETRAINED, TOKENIZER, compose
+from sentattn.config.compose import PRETRAINED, TOKENIZER_KEY, compose
 from sentattn.config.schema import SEEDS
-from sentattn.config.targets import TARGET
+from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Kind, Node, Tree
 from sentattn.console import plural
 from sentattn.errors import Fault, RunError, SettingError, UserError
-from sentattn.run import FORMAT
+from sentattn.run import RUN_FORMAT
 
 KEYS: dict[str, Kind] = {
     "split": 'Literal["test", "val"]',
@@ -127,7 +127,7 @@ def apply(plan: Plan, comparisons: Sequence[Comparison], output_dir: Path) -> Co
         raise RunError(Fault("plan", "missing", message))
     pairs = list(zip(planned[::2], planned[1::2], strict=True))
     data = sorted({str(run.fingerprint) for setting in planned for run in setting.runs})
-    tested = [plan.content, [settings for _, settings in sides], data, FORMAT, version("sentattn")]
+    tested = [plan.content, [settings for _, settings in sides], data, RUN_FORMAT, version("sentattn")]
     experiment = hashlib.sha256(json.dumps(tested, sort_keys=True).encode()).hexdigest()[:12]
     entry = {"rows": [*data, comparisons[index].split], "plan": plan.path.name, "pairs": len(pairs)}
     remark = _note_tests(output_dir / TESTS, entry | {"digest": plan.digest, "experiment": experiment})
@@ -171,13 +171,13 @@ def _match(wanted: Node, comparison: Comparison) -> Setting | None:
     plan's name of the encoder, its files and its name of the preset is meant.
     """
     ignored = {LABEL, *FILES, *(key for key, value in wanted.items() if value == RESOLVED_LATER)}
-    if wanted.get(f"model.embedding.{TARGET}") == PRETRAINED:
-        ignored.add(TOKENIZER)
+    if wanted.get(f"model.embedding.{TARGET_KEY}") == PRETRAINED:
+        ignored.add(TOKENIZER_KEY)
     flat = {setting.key: rest(setting.settings) for setting in comparison.settings}
     alike = [
         setting for setting in comparison.settings if _without(flat[setting.key], ignored) == _without(wanted, ignored)
     ]
-    for key in (TOKENIZER, *FILES, LABEL):
+    for key in (TOKENIZER_KEY, *FILES, LABEL):
         alike = [setting for setting in alike if flat[setting.key].get(key) == wanted.get(key)] or alike
     if len(alike) > 1:
         names = "; ".join(f"{setting.name} ({setting.runs[0].path})" for setting in alike)

@@ -25,7 +25,7 @@ from sentattn.compare.runs import EvaluatedRun, read_runs
 from sentattn.config.compose import PRETRAINED
 from sentattn.config.groups import get_path
 from sentattn.config.hashing import setting_hash
-from sentattn.config.targets import TARGET
+from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Tree
 from sentattn.console import Progress
 from sentattn.data.tokenizer import RULES, Tokenizer
@@ -96,7 +96,7 @@ def require_references(names: Sequence[str], comparisons: Sequence[Comparison]) 
 
 
 def _is_pretrained(run: EvaluatedRun) -> bool:
-    return bool(get_path(run.settings, f"model.embedding.{TARGET}") == PRETRAINED)
+    return bool(get_path(run.settings, f"model.embedding.{TARGET_KEY}") == PRETRAINED)
 
 
 def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -> Comparison:

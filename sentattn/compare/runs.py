@@ -19,13 +19,22 @@ from sentattn.compare.statistics import Estimate, correct_of, estimates
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.hashing import counted, default, hashed
 from sentattn.config.parameters import leaves
-from sentattn.config.schema import CHOICES, INIT_FROM, SEEDS
-from sentattn.config.targets import TARGET, check_targets, label, needed_trust
+from sentattn.config.schema import CHOICES_KEY, INIT_FROM, SEEDS
+from sentattn.config.targets import TARGET_KEY, check_targets, label, needed_trust
 from sentattn.config.types import Node, Tree, as_typed, parse
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError, suggestion
 from sentattn.metrics import Floats, Ints, classifier_metrics
-from sentattn.run import CONFIG, CONFIRMED, METRICS, MODEL, RESULT, SPLITS, TRIALS, Run
+from sentattn.run import (
+    CONFIG_FILE,
+    CONFIRMED_FILE,
+    EVALUATED_SPLITS,
+    METRICS_FILE,
+    MODEL_FOLDER,
+    RESULT_FILE,
+    TRIALS_FILE,
+    Run,
+)
 
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
@@ -92,11 +101,11 @@ class EvaluatedRun:
         """Reads the texts again; a `UserError` if they cannot be read or are not those that the run was trained on."""
         from sentattn import build
 
-        if split not in SPLITS:
+        if split not in EVALUATED_SPLITS:
             message = f"The texts of split={split} are not those of the runs, and cannot be read again."
             raise RunError(Fault("split", "unsupported", message))
         if not self.fingerprint:
-            message = f"{self.path} does not say what texts it was trained on (data_fingerprint in {RESULT})."
+            message = f"{self.path} does not say what texts it was trained on (data_fingerprint in {RESULT_FILE})."
             raise RunError(Fault("runs", "damaged", message))
         texts_alone = {**self.settings["data"], "vectors": None}  # vectors may take minutes to train
         settings = {"data": texts_alone, "seed": self.seed}
@@ -238,8 +247,8 @@ def _as_typed(key: str, value: object) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else as_typed(value)
     if key == INIT_FROM:
         text = Path(text).name
-    if key.endswith(f".{TARGET}"):
-        key, text = key.removesuffix(f".{TARGET}"), text.rpartition(".")[2]
+    if key.endswith(f".{TARGET_KEY}"):
+        key, text = key.removesuffix(f".{TARGET_KEY}"), text.rpartition(".")[2]
     return f"{key.removeprefix('model.')}={text}"
 
 
@@ -266,12 +275,14 @@ def run_folders(paths: Iterable[Path], faults: list[Fault]) -> dict[Path, int | 
         is_empty = True
         for folder, subfolders, files in os.walk(path):
             subfolders.sort()
-            if CONFIG in files:
+            if CONFIG_FILE in files:
                 runs[Path(folder).resolve()] = Path(folder)
-            elif RESULT in files or METRICS in files:  # the folder of its model may have a config.yaml of its own
-                faults.append(Fault("runs", "missing", f"{folder} has no {CONFIG}; it is left out."))
+            elif (
+                RESULT_FILE in files or METRICS_FILE in files
+            ):  # the folder of its model may have a config.yaml of its own
+                faults.append(Fault("runs", "missing", f"{folder} has no {CONFIG_FILE}; it is left out."))
             else:
-                if CONFIRMED in files:
+                if CONFIRMED_FILE in files:
                     trials |= (confirming := _confirming_runs(Path(folder)))
                     runs |= {run: run for run in confirming}
                     is_empty = is_empty and not confirming
@@ -289,8 +300,8 @@ def _confirming_runs(study: Path) -> dict[Path, int]:
     from pyarrow import ArrowException
 
     try:
-        paths = [Path(path) for path in json.loads((study / CONFIRMED).read_bytes())["runs"]]
-        trials = int(pq.read_metadata(study / TRIALS).num_rows)
+        paths = [Path(path) for path in json.loads((study / CONFIRMED_FILE).read_bytes())["runs"]]
+        trials = int(pq.read_metadata(study / TRIALS_FILE).num_rows)
     except (OSError, ValueError, KeyError, TypeError, ArrowException):
         return {}
     return {path.resolve(): trials for path in paths if path.is_dir()}
@@ -319,7 +330,7 @@ def read_runs(
             run = Run(path, trust=trust)
             is_wanted = run.result.get("study") is None or path in paths
             known = run.settings if where else {}
-            keys |= dict.fromkeys([*leaves(known), *known, *known.get(CHOICES, {})])
+            keys |= dict.fromkeys([*leaves(known), *known, *known.get(CHOICES_KEY, {})])
             if is_wanted and all(_fits(run.settings, *text.split("=", 1)) for text in where):
                 evaluated.append(_read(run, split, trials))
         except UserError as error:
@@ -345,7 +356,7 @@ def _read(run: Run, split: str | None, trials: int | None) -> EvaluatedRun:
         stored = {str(name): float(value) for name, value in result["metrics"].items() if value is not None}
         _ = result["data"], result["parameters"]["total"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        message = f"{run.path / RESULT} lacks a result ({error!r}); it is left out."
+        message = f"{run.path / RESULT_FILE} lacks a result ({error!r}); it is left out."
         raise RunError(Fault("runs", "damaged", message)) from error
     if split is None:
         return EvaluatedRun(run, run.settings, result, setting, seed, *NOT_READ)
@@ -355,7 +366,9 @@ def _read(run: Run, split: str | None, trials: int | None) -> EvaluatedRun:
     for name, value in sorted(computed.items()):
         expected = stored.get(f"{split}/{name}", value)
         if not np.isclose(value, expected, rtol=ROUNDING, atol=ROUNDING, equal_nan=True):
-            message = f"{run.path}: its predictions have {value:.6g} of {split}/{name}, {RESULT} says {expected:.6g}. "
+            message = (
+                f"{run.path}: its predictions have {value:.6g} of {split}/{name}, {RESULT_FILE} says {expected:.6g}. "
+            )
             raise RunError(Fault("runs", "damaged", f"{message}It is left out."))
     return EvaluatedRun(run, run.settings, result, setting, seed, rows, probabilities_NC, ordered, trials)
 
@@ -372,7 +385,7 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
     except FileNotFoundError as error:
         path = shlex.quote(str(run.path)) + needed_trust(run.settings)
         again = f"to train it again: python -m sentattn.train from={path}"
-        if split not in SPLITS:
+        if split not in EVALUATED_SPLITS:
             again = f"to write it: python -m sentattn.evaluate {path} name={split} with the data of the other runs"
         raise RunError(Fault("runs", "missing", f"{run.path} has no {file.name}; it is left out; {again}")) from error
     except (OSError, ValueError, KeyError, ArrowException) as error:
@@ -405,7 +418,7 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
 def _fits(settings: Node, key: str, text: str) -> bool:
     """Whether settings have a value; a group such as `data` or `model/attention` is compared by its name."""
     if "/" in key:
-        return bool(get_path(settings, f"{CHOICES}.{key}") == text)
+        return bool(get_path(settings, f"{CHOICES_KEY}.{key}") == text)
     values = (get_path(settings, key), *default(settings, key))
     value = next((value for value in values if value is not None), None)
     return value.get("name") == text if isinstance(value, Mapping) else text == as_typed(value) or value == parse(text)
@@ -413,6 +426,6 @@ def _fits(settings: Node, key: str, text: str) -> bool:
 
 def _is_ordered(run: Run) -> bool:
     try:
-        return bool(yaml.safe_load((run.path / MODEL / CONFIG).read_text(encoding="utf-8")).get("ordered"))
+        return bool(yaml.safe_load((run.path / MODEL_FOLDER / CONFIG_FILE).read_text(encoding="utf-8")).get("ordered"))
     except (OSError, ValueError, AttributeError, yaml.YAMLError):
         return False

@@ -65,7 +65,7 @@ class Term:
     df: float
 
 
-UNKNOWN = Term(math.nan, 1.0)
+UNKNOWN_TERM = Term(math.nan, 1.0)
 """The error of a value whose variance cannot be estimated."""
 
 
@@ -376,7 +376,7 @@ def estimates(
 
     errors, calibrated = map(calibration_error, confidence_SN, correct_SN), map(calibrated_error, confidence_SN)
     for name, values in (("calibration_error", errors), (CALIBRATED, calibrated)):
-        result[name] = Estimate(float(np.mean(list(values))), [UNKNOWN])
+        result[name] = Estimate(float(np.mean(list(values))), [UNKNOWN_TERM])
     return result
 
 

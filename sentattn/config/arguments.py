@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from sentattn.config.command_line import CONFIG_DIR, reference_fault
 from sentattn.config.groups import Choices
-from sentattn.config.schema import COMMAND_KEYS, LISTS, RAW, TOP
+from sentattn.config.schema import COMMAND_KEYS, LIST_KEYS, RAW, TOP
 from sentattn.config.types import as_typed, is_several, parse, parse_names, unquoted
 from sentattn.errors import Fault, SettingError, closest, suggestion
 
@@ -92,7 +92,7 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
     if fault := reference_fault(key, text):
         raise SettingError(fault)
     if key in RAW or not text:
-        return Argument(position, key, text, parse_names(text) if key in LISTS else unquoted(text))
+        return Argument(position, key, text, parse_names(text) if key in LIST_KEYS else unquoted(text))
     if is_several(text):
         message = (
             f"{word}: {key} takes one plain value; a list is written [a,b], a text in quotes, and "

@@ -8,11 +8,11 @@ from typing import Any
 
 from sentattn.config import types
 from sentattn.config.arguments import NOT_TYPED, Argument, FaultAt
-from sentattn.config.groups import LISTS, MISSING, Choices, get_path, group_of, load, nodes
+from sentattn.config.groups import LIST_GROUPS, MISSING_VALUE, Choices, get_path, group_of, load, nodes
 from sentattn.config.hashing import OF_WORDS, WORD_TOKENIZERS
 from sentattn.config.parameters import known, leaves, read, settable
 from sentattn.config.schema import BETTER, COMMAND_KEYS, FIXED_IN_TRAINING, TOP
-from sentattn.config.targets import TARGET
+from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Kind, Node, Tree, as_typed
 from sentattn.errors import Fault, SettingError, closest
 
@@ -121,25 +121,25 @@ def flat(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 def _node(composition: Composition, path: str, node: object) -> None:
     """Checks a node with a `_target_`, and the nodes in it."""
-    if not isinstance(node, Mapping) or TARGET not in node:
+    if not isinstance(node, Mapping) or TARGET_KEY not in node:
         group = group_of(path)
-        several = f" or {group}=[NAME,NAME], and set {group}.NAME.KEY" if group in LISTS else ""
-        composition.fault(path, "missing", f"{path} has no {TARGET}: choose with {group}=NAME{several}.")
+        several = f" or {group}=[NAME,NAME], and set {group}.NAME.KEY" if group in LIST_GROUPS else ""
+        composition.fault(path, "missing", f"{path} has no {TARGET_KEY}: choose with {group}=NAME{several}.")
         return
-    if not isinstance(node[TARGET], str):
-        composition.fault(path, "type", f"{path}.{TARGET} must be the path of a class, got {node[TARGET]!r}.")
+    if not isinstance(node[TARGET_KEY], str):
+        composition.fault(path, "type", f"{path}.{TARGET_KEY} must be the path of a class, got {node[TARGET_KEY]!r}.")
         return
     try:
-        signature = read(node[TARGET])
+        signature = read(node[TARGET_KEY])
     except SettingError as error:
         composition.fault(path, error.faults[0].kind, f"{path}: {error}")
         return
-    legal = settable(path, node[TARGET], _declared(composition, path))
+    legal = settable(path, node[TARGET_KEY], _declared(composition, path))
     for key, value in node.items():
         inner = f"{path}.{key}"
         if inner in FIXED_IN_TRAINING:
             composition.fault(inner, "unsupported", f"sentattn sets {inner} itself; {FIXED_IN_TRAINING[inner]}.")
-        elif key in legal or key == TARGET or (signature.open and key not in signature.parameters):
+        elif key in legal or key == TARGET_KEY or (signature.open and key not in signature.parameters):
             _argument(composition, inner, legal.get(key, types.ANYTHING), value)
         elif inner.replace(".", "/") in composition.choices.groups():
             _argument(composition, inner, types.ANYTHING, value)
@@ -151,11 +151,11 @@ def _node(composition: Composition, path: str, node: object) -> None:
 
 
 def _argument(composition: Composition, path: str, kind: Kind, value: object) -> None:
-    if value == MISSING:
+    if value == MISSING_VALUE:
         group = path.rpartition(".")[0].replace(".", "/")
         message = f"{path} has no value: type {path}=VALUE; it must be {types.describe_type(kind)}."
         composition.faults.append((composition.position(group), Fault(path, "missing", message)))
-    elif (isinstance(value, Mapping) and TARGET in value) or (
+    elif (isinstance(value, Mapping) and TARGET_KEY in value) or (
         value is not None and path.replace(".", "/") in composition.choices.groups()
     ):
         _node(composition, path, value)
@@ -187,7 +187,7 @@ def _declared(composition: Composition, path: str) -> Node:
     `build` fills in the required arguments that are not among it.
     """
     group, choices = group_of(path), composition.choices
-    if group in LISTS and path != group:
+    if group in LIST_GROUPS and path != group:
         return dict(get_path(composition.settings, path))
     base = get_path(load(choices.folders[0] / "train.yaml"), path)
     own = choices.node(group, composition.chosen.get(group)) or get_path(composition.saved, path) or {}
@@ -257,7 +257,7 @@ def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str
     is_even = node.get("score") == "none" or node.get("weights") == "uniform"
     learns = known(node).constants.get("learns", True) and not is_even
     if isinstance(penalty, int | float) and penalty > 0 and not learns:
-        attention = f"{ATTENTION}={c.chosen.get(ATTENTION, node.get(TARGET))}"
+        attention = f"{ATTENTION}={c.chosen.get(ATTENTION, node.get(TARGET_KEY))}"
         message = f"{PENALTY}={penalty} has no effect: {attention} has no weights to learn; leave it at 0."
         yield (PENALTY,), "no_effect", message
 

@@ -22,16 +22,16 @@ from yaml import YAMLError
 from sentattn.config import types
 from sentattn.config.arguments import NOT_TYPED, Argument, read, split_folders
 from sentattn.config.checks import Composition, check_combinations, check_settings, flat
-from sentattn.config.groups import LISTS, MISSING, Choices, conf_dir, defaults, get_path, load
+from sentattn.config.groups import LIST_GROUPS, MISSING_VALUE, Choices, conf_dir, defaults, get_path, load
 from sentattn.config.hashing import WORD_TOKENIZERS
 from sentattn.config.parameters import known, source_hash, type_of
-from sentattn.config.schema import CHOICES, CODE, KEPT_BY_TRAINED_MODEL, RAW, REFERENCE, TOP, TRAIN
-from sentattn.config.targets import TARGET, check_targets, is_own, targets_in
+from sentattn.config.schema import CHOICES_KEY, CODE_KEY, KEPT_BY_TRAINED_MODEL, RAW, REFERENCE, TOP, TRAIN
+from sentattn.config.targets import TARGET_KEY, check_targets, is_own, targets_in
 from sentattn.config.types import Node, Tree
 from sentattn.errors import DataError, Fault, SettingError, closest, first_line, suggestion
 
 VECTORS, SIZE, LENGTH = "data.vectors", "model.embedding.size", "data.max_length"
-ENCODER, REVISION, TOKENIZER = "model.embedding.name", "model.embedding.revision", "data.tokenizer"
+ENCODER_KEY, REVISION_KEY, TOKENIZER_KEY = "model.embedding.name", "model.embedding.revision", "data.tokenizer"
 PRETRAINED = "sentattn.models.pretrained.Pretrained"
 LENGTH_OF_WORDS, LENGTH_OF_PIECES = 600, 256
 """What `data.max_length=null` stands for, with a tokenizer of words and with one of subwords."""
@@ -69,7 +69,7 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
         message = f"the settings hold {reference[0]}, and a file's references are not resolved: write the value."
         raise SettingError(Fault("from", "unsafe", message))
     c.written = copy.deepcopy(c.saved)
-    c.chosen, c.code = (_record(c, key) for key in (CHOICES, CODE))
+    c.chosen, c.code = (_record(c, key) for key in (CHOICES_KEY, CODE_KEY))
     legal = []
     for argument in c.typed:
         top = argument.key.replace("/", ".").partition(".")[0]
@@ -130,7 +130,7 @@ def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Comp
     if not checks:
         c.code = {path: source_hash(target) for path, target in targets_in(c.settings) if is_own(target)}
     c.settings["output_dir"] = os.path.expanduser(c.settings["output_dir"])
-    return c.settings | {key: record for key, record in ((CHOICES, c.chosen), (CODE, c.code)) if record}
+    return c.settings | {key: record for key, record in ((CHOICES_KEY, c.chosen), (CODE_KEY, c.code)) if record}
 
 
 def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str], list[Argument]]:
@@ -147,7 +147,7 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str]
         name = argument.value if isinstance(argument.value, str) else argument.text
         names = c.choices.names(group) if group else []
         is_inside = argument.key.startswith(f"{group.replace('/', '.')}.")
-        several = argument.value if group in LISTS and isinstance(argument.value, list) else []
+        several = argument.value if group in LIST_GROUPS and isinstance(argument.value, list) else []
         is_none = group == "callbacks" and not argument.value
         listed = [] if is_none else list(dict.fromkeys(map(types.as_typed, several))) or [name]
         wrong = [choice for choice in listed if choice not in names]
@@ -199,12 +199,16 @@ def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
     if get_path(c.written, "model.embedding._target_") != PRETRAINED:
         return values
     typed = {argument.key: argument for argument in values}
-    name, revision = (typed[key].text if key in typed else str(get_path(c.written, key)) for key in (ENCODER, REVISION))
+    name, revision = (
+        typed[key].text if key in typed else str(get_path(c.written, key)) for key in (ENCODER_KEY, REVISION_KEY)
+    )
     name = name if types.parse(revision) is None else f"{name}@{revision}"
-    if TOKENIZER in typed and typed[TOKENIZER].text != name:
-        message = f"{typed[TOKENIZER]} does not fit {ENCODER}={name}, which has a tokenizer of its own: leave it out."
-        c.refuse(typed[TOKENIZER], "conflict", message)
-    filled = [] if name == MISSING else [Argument(NOT_TYPED, TOKENIZER, name, name)]
+    if TOKENIZER_KEY in typed and typed[TOKENIZER_KEY].text != name:
+        message = (
+            f"{typed[TOKENIZER_KEY]} does not fit {ENCODER_KEY}={name}, which has a tokenizer of its own: leave it out."
+        )
+        c.refuse(typed[TOKENIZER_KEY], "conflict", message)
+    filled = [] if name == MISSING_VALUE else [Argument(NOT_TYPED, TOKENIZER_KEY, name, name)]
     return [*filled, *values]
 
 
@@ -239,7 +243,7 @@ def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
     """
     for argument in values:
         *parents, last = argument.key.split(".")
-        is_class = parents[:-1] == ["callbacks"] and last == TARGET
+        is_class = parents[:-1] == ["callbacks"] and last == TARGET_KEY
         if is_class and not c.trust:
             message = f"{argument} runs the code of that class: type trust=true as well, if you trust it."
             c.refuse(argument, "unsafe", message)

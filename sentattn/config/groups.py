@@ -16,9 +16,9 @@ from yaml import YAMLError
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError
 
-MISSING = "???"
+MISSING_VALUE = "???"
 """The value of a setting that has to be typed."""
-LISTS = ("callbacks", "logger")
+LIST_GROUPS = ("callbacks", "logger")
 """Groups with any number of choices, as in `logger=[csv,wandb]`; the file of a choice holds its node under its name."""
 
 
@@ -88,7 +88,7 @@ class Choices:
         if (file := next(self._files(group, name), None)) is None:
             return {}
         whole = load(file)
-        node = get_path(whole, file.stem if group in LISTS else group.replace("/", "."))
+        node = get_path(whole, file.stem if group in LIST_GROUPS else group.replace("/", "."))
         return node if isinstance(node, Mapping) else whole
 
     def parts(self, variant: object) -> dict[str, str | None]:
@@ -160,14 +160,14 @@ def comment(file: Path) -> str:
 def group_of(path: str) -> str:
     """Returns the group of a node: `model/attention` of `model.attention`, `logger` of `logger` and of `logger.csv`."""
     first = path.partition(".")[0]
-    return first if first in LISTS else path.replace(".", "/")
+    return first if first in LIST_GROUPS else path.replace(".", "/")
 
 
 def nodes(settings: Node, group: str) -> dict[str, Any]:
     """Returns the nodes of a group by path: that of its choice, or one for each of several choices."""
     path = group.replace("/", ".")
     node = get_path(settings, path)
-    if group not in LISTS or not isinstance(node, Mapping) or "_target_" in node:
+    if group not in LIST_GROUPS or not isinstance(node, Mapping) or "_target_" in node:
         return {path: node}
     return {f"{path}.{name}": inner for name, inner in node.items()}
 

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from sentattn.config.groups import conf_dir, get_path, group_of, load
 from sentattn.config.parameters import Signature, known
-from sentattn.config.schema import CODE, LOGS_ALONE, TOP, WITHOUT_EFFECT_ON_RESULT
-from sentattn.config.targets import TARGET, is_own
+from sentattn.config.schema import CODE_KEY, LOGS_ALONE, TOP, WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.targets import TARGET_KEY, is_own
 from sentattn.config.types import Node, Tree
 
 WORD_TOKENIZERS = ("words", "basic_english", "spacy")
@@ -36,7 +36,7 @@ def _has_other(path: str, *values: object) -> Condition:
 
 def _in_attention(condition: Condition) -> Condition:
     """Returns a condition that holds for attentions of this package alone: one of your own means what it likes."""
-    return lambda settings: not is_own(get_path(settings, f"model.attention.{TARGET}")) and condition(settings)
+    return lambda settings: not is_own(get_path(settings, f"model.attention.{TARGET_KEY}")) and condition(settings)
 
 
 def _has_no_hidden_layer(settings: Node) -> bool:
@@ -97,7 +97,7 @@ def counted(settings: Node) -> Tree:
     The source of a class of one's own is a setting of its part, such as `model.attention._code_`.
     """
     idle = {path for path, has_no_effect in NO_EFFECT.items() if has_no_effect(settings)}
-    code = settings.get(CODE, {}).items()
+    code = settings.get(CODE_KEY, {}).items()
     sources = {f"{path}._code_": source for path, source in code if group_of(path) not in WITHOUT_EFFECT_ON_RESULT}
     return dict(_counted(settings, "", idle)) | sources
 
@@ -105,7 +105,7 @@ def counted(settings: Node) -> Tree:
 def _counted(node: Node, parent: str, idle: set[str]) -> Iterator[tuple[str, Any]]:
     for key, value in node.items():
         path = f"{parent}.{key}" if parent else key
-        if path in WITHOUT_EFFECT_ON_RESULT or path in idle or get_path(value, TARGET) == LOGS_ALONE:
+        if path in WITHOUT_EFFECT_ON_RESULT or path in idle or get_path(value, TARGET_KEY) == LOGS_ALONE:
             continue
         if not isinstance(value, Mapping):
             yield path, value
@@ -129,7 +129,7 @@ def default(settings: Node, path: str) -> tuple[Any, ...]:
 
 
 def _signature(node: Node | None) -> Signature:
-    return known(node) if node and not is_own(node.get(TARGET)) else Signature()
+    return known(node) if node and not is_own(node.get(TARGET_KEY)) else Signature()
 
 
 def _number(value: object) -> object:

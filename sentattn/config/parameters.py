@@ -22,7 +22,7 @@ from typing import Any
 from sentattn.config import types
 from sentattn.config.groups import get_path
 from sentattn.config.schema import FIXED_IN_TRAINING, TOP, stricter
-from sentattn.config.targets import TARGET
+from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Kind, Node, Tree
 from sentattn.errors import Fault, SettingError
 
@@ -99,7 +99,9 @@ def imported(target: str) -> Signature:
                     required = parameter.default is parameter.empty
                     parameters[name] = Parameter(kinds[name], required, None if required else parameter.default)
     except Exception as error:  # a module of the user's own may fail in any way
-        raise SettingError(Fault(TARGET, "not_found", f"{TARGET} {target} cannot be found: {error}.")) from error
+        raise SettingError(
+            Fault(TARGET_KEY, "not_found", f"{TARGET_KEY} {target} cannot be found: {error}.")
+        ) from error
     constants = {name: getattr(taker, name) for name in CONSTANTS if hasattr(taker, name)}
     return Signature(parameters, constants, open=bool(functions) and _passes_on(functions[-1]))
 
@@ -152,7 +154,7 @@ def settable(path: str, target: str, declared: Node) -> dict[str, Kind]:
 
 def known(node: object) -> Signature:
     """Returns what a node's class takes; an empty signature where it has no class that can be found."""
-    target = node.get(TARGET) if isinstance(node, Mapping) else None
+    target = node.get(TARGET_KEY) if isinstance(node, Mapping) else None
     try:
         return read(target) if isinstance(target, str) else Signature()
     except SettingError:
@@ -163,12 +165,12 @@ def leaves(settings: Node, path: str = "") -> Iterator[str]:
     """Yields the dotted paths of all settings."""
     for key, value in settings.items():
         inner = f"{path}.{key}" if path else key
-        if isinstance(value, Mapping) and (TARGET in value or not path):
+        if isinstance(value, Mapping) and (TARGET_KEY in value or not path):
             defaults = (name for name, parameter in known(value).parameters.items() if not parameter.required)
             absent = (f"{inner}.{name}" for name in defaults if name not in value)
             yield from (path for path in absent if path not in FIXED_IN_TRAINING)
             yield from leaves(value, inner)
-        elif path and key != TARGET:
+        elif path and key != TARGET_KEY:
             yield inner
 
 
@@ -179,4 +181,4 @@ def type_of(settings: Node, path: str) -> Kind:
     parent, _, key = path.rpartition(".")
     node = get_path(settings, parent)
     parameter = known(node).parameters.get(key)
-    return (stricter(node[TARGET], key) or parameter.type) if parameter else None
+    return (stricter(node[TARGET_KEY], key) or parameter.type) if parameter else None

@@ -12,13 +12,13 @@ from sentattn import run
 from sentattn.config import command_line, types
 from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
-from sentattn.config.compose import ENCODER, compose, override
+from sentattn.config.compose import ENCODER_KEY, compose, override
 from sentattn.config.schema import COMMAND_KEYS, INIT_FROM, Settings
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError
 
-AUTO = "auto"
-OVERRIDES = "overrides"
+AUTO_RESUME = "auto"
+OVERRIDES_KEY = "overrides"
 """A saved file with this key holds a list of a training's arguments; without it, it holds all settings."""
 
 
@@ -56,10 +56,10 @@ def read_request(arguments: Sequence[str]) -> Request:
     words, paths = split_folders(rest)
     folders = [f"{CONFIG_DIR}={path}" for path in paths]
     faults += _conflicts(keys, words)
-    resume, trust = keys.get("resume", AUTO), keys.get("trust", False)
+    resume, trust = keys.get("resume", AUTO_RESUME), keys.get("trust", False)
     settings: Tree = {}
     try:
-        if resume != AUTO:
+        if resume != AUTO_RESUME:
             settings = override(run.load(resume).settings, folders, trust=trust)
         elif "from" in keys:
             settings = override(read_saved(keys["from"], folders, trust), [*folders, *words], trust=trust)
@@ -69,7 +69,7 @@ def read_request(arguments: Sequence[str]) -> Request:
         if not faults:
             raise
         faults += error.faults
-    if resume == AUTO and (path := settings.get(INIT_FROM)):  # a run that is resumed has weights of its own
+    if resume == AUTO_RESUME and (path := settings.get(INIT_FROM)):  # a run that is resumed has weights of its own
         settings[INIT_FROM] = _read_start(path, faults)
     last = settings.get("seed", 0) + keys.get("seeds", 1) - 1
     if last > types.LARGEST_SEED:
@@ -78,23 +78,23 @@ def read_request(arguments: Sequence[str]) -> Request:
     if faults:
         raise SettingError(*dict.fromkeys(faults))
     own = {key: value for key, value in keys.items() if key in Request.__dataclass_fields__}
-    has_encoder = any(word.startswith(f"{ENCODER}=") for word in words)
+    has_encoder = any(word.startswith(f"{ENCODER_KEY}=") for word in words)
     origin = None if has_encoder or "from" not in keys else _run_directory(keys["from"])
     return Request(Settings.of(settings), origin=origin, **own)
 
 
 def _conflicts(keys: Node, words: Sequence[str]) -> list[Fault]:
     """Returns the faults of keys that cannot be combined with `resume`, and of a check that is not asked for."""
-    resume = keys.get("resume", AUTO)
+    resume = keys.get("resume", AUTO_RESUME)
     faults = []
     if "match_parameters" in keys and not keys.get("check"):
         message = f"match_parameters={keys['match_parameters']} has no effect without check=true: type both, or none."
         faults.append(Fault("match_parameters", "no_effect", message))
     clashing = ["check"] if keys.get("check") and "resume" in keys else []
-    for key in [*clashing, *(key for key in ("from", "seeds") if key in keys and resume != AUTO)]:
+    for key in [*clashing, *(key for key in ("from", "seeds") if key in keys and resume != AUTO_RESUME)]:
         message = f"{key}={types.as_typed(keys[key])} cannot be combined with resume={resume}: leave one of them out."
         faults.append(Fault(key, "conflict", message))
-    if (typed := " ".join(words)) and resume != AUTO:
+    if (typed := " ".join(words)) and resume != AUTO_RESUME:
         message = (
             f"resume={resume} continues with the run's own settings, so leave out {typed}; "
             f"to train anew with other settings: from={resume} {typed}."
@@ -123,13 +123,13 @@ def read_saved(path: str, folders: Sequence[str] = (), trust: bool = False) -> T
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         message = f"from={file} cannot be read as YAML: {' '.join(str(error).split())}."
         raise SettingError(Fault("from", "unreadable", message)) from error
-    if isinstance(loaded, dict) and OVERRIDES in loaded:
-        return _composed(loaded[OVERRIDES], file, folders, trust)
+    if isinstance(loaded, dict) and OVERRIDES_KEY in loaded:
+        return _composed(loaded[OVERRIDES_KEY], file, folders, trust)
     if isinstance(loaded, dict) and all(isinstance(loaded.get(group), dict) for group in ("data", "model")):
-        return _of_run(run.Run(file.parent)) if file.name == run.CONFIG else run.take_format(file, loaded)
+        return _of_run(run.Run(file.parent)) if file.name == run.CONFIG_FILE else run.take_format(file, loaded)
     message = (
-        f"from={file} does not contain the settings of a training: it needs all of them, as a run's {run.CONFIG}, "
-        f"or a list such as {OVERRIDES}: [model=structured, data=imdb]."
+        f"from={file} does not contain the settings of a training: it needs all of them, as a run's {run.CONFIG_FILE}, "
+        f"or a list such as {OVERRIDES_KEY}: [model=structured, data=imdb]."
     )
     raise SettingError(Fault("from", "unreadable", message))
 
@@ -138,7 +138,7 @@ def _read_start(path: str, faults: list[Fault]) -> str:
     """Returns the directory of the run in `init_from`, once it has a model; otherwise adds why it has none."""
     try:
         path = str(run.load(path).path)
-        if not Path(path, run.MODEL, run.WEIGHTS).is_file():
+        if not Path(path, run.MODEL_FOLDER, run.WEIGHTS_FILE).is_file():
             faults.append(Fault(INIT_FROM, "missing", f"{INIT_FROM}={path}: its training has not finished."))
     except UserError as error:
         faults += (replace(fault, key=INIT_FROM, message=f"{INIT_FROM}: {fault}") for fault in error.faults)
@@ -150,7 +150,7 @@ def _run_directory(path: str) -> Path | None:
     file = Path(path)
     if not file.is_file():
         return run.load(path).path
-    return file.parent if file.name == run.CONFIG else None
+    return file.parent if file.name == run.CONFIG_FILE else None
 
 
 def _of_run(saved: run.Run) -> Tree:
@@ -160,12 +160,12 @@ def _of_run(saved: run.Run) -> Tree:
 
 def _composed(arguments: object, file: Path, folders: Sequence[str], trust: bool) -> Tree:
     if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
-        message = f"from={file}: {OVERRIDES} is a list of arguments such as [model=structured, data=imdb]."
-        raise SettingError(Fault(OVERRIDES, "type", message))
+        message = f"from={file}: {OVERRIDES_KEY} is a list of arguments such as [model=structured, data=imdb]."
+        raise SettingError(Fault(OVERRIDES_KEY, "type", message))
     if options := [word for word in arguments if word.startswith("-")]:
         # A folder of choices can name any class, so only the user names one.
-        message = f"from={file}: {OVERRIDES} holds {options[0]}; options belong on the command line."
-        raise SettingError(Fault(OVERRIDES, "unsafe", message))
+        message = f"from={file}: {OVERRIDES_KEY} holds {options[0]}; options belong on the command line."
+        raise SettingError(Fault(OVERRIDES_KEY, "unsafe", message))
     try:
         return compose([*arguments, *folders], trust=trust)
     except SettingError as error:

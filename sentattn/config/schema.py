@@ -14,7 +14,7 @@ from typing import Any, Literal, get_type_hints
 
 from sentattn.config.types import Count, Fraction, Kind, Node, NonNegative, Positive, Seed, Share, Whole
 
-CHOICES, CODE = "choices", "code"
+CHOICES_KEY, CODE_KEY = "choices", "code"
 """The records in settings: which choice each group has, and the hash of the source of each class of one's own."""
 
 
@@ -92,7 +92,7 @@ class Settings(Section):
         return cls(**{"callbacks": {}, **content, "objective": Objective(**content["objective"])})
 
     def __iter__(self) -> Iterator[str]:
-        return (key for key, value in self.__dict__.items() if key not in (CHOICES, CODE) or value)
+        return (key for key, value in self.__dict__.items() if key not in (CHOICES_KEY, CODE_KEY) or value)
 
 
 def types_by_key(section: type = Settings, prefix: str = "") -> Iterator[tuple[str, Kind]]:
@@ -100,14 +100,14 @@ def types_by_key(section: type = Settings, prefix: str = "") -> Iterator[tuple[s
     for name, kind in get_type_hints(section, include_extras=True).items():
         if isinstance(kind, type) and issubclass(kind, Section):
             yield from types_by_key(kind, f"{name}.")
-        elif kind != Node and name not in (CHOICES, CODE):
+        elif kind != Node and name not in (CHOICES_KEY, CODE_KEY):
             yield f"{prefix}{name}", kind
 
 
 TOP: dict[str, Kind] = dict(types_by_key())
 """Types of the settings that belong to no constructor."""
 
-METRICS: dict[str, tuple[str, float, float]] = {
+METRIC_BOUNDS: dict[str, tuple[str, float, float]] = {
     "accuracy": ("max", 0, 1),
     "f1_macro": ("max", 0, 1),
     "f1_weighted": ("max", 0, 1),
@@ -117,9 +117,9 @@ METRICS: dict[str, tuple[str, float, float]] = {
     "mean_absolute_error": ("min", 0, math.inf),
     "quadratic_kappa": ("max", -1, 1),
 }
-BETTER = {metric: better for metric, (better, _, _) in METRICS.items()}
+BETTER = {metric: better for metric, (better, _, _) in METRIC_BOUNDS.items()}
 """The metrics, and which way each is better."""
-BOUNDS = {metric: (least, largest) for metric, (_, least, largest) in METRICS.items()}
+BOUNDS = {metric: (least, largest) for metric, (_, least, largest) in METRIC_BOUNDS.items()}
 """The least and the largest value of each metric."""
 SEEDS = 3
 """Fewest seeds of a setting with an interval or a verdict, unless all its trainings are equal."""
@@ -143,14 +143,14 @@ TRAIN = "train"
 REFERENCE = re.compile(r"\$\{[^}]*\}?")
 """A reference to another value, which only the files of a configuration folder hold."""
 
-COLUMNS = frozenset({"data.text", "data.label", "data.group"})
+COLUMN_KEYS = frozenset({"data.text", "data.label", "data.group"})
 """Keys that hold the name of a column."""
 
-LISTS = frozenset({"data.text", "data.train", "data.val", "data.test"})
+LIST_KEYS = frozenset({"data.text", "data.train", "data.val", "data.test"})
 """Raw keys that hold a name or, in brackets, a list of names; see `types.parse_names`."""
 
 RAW = frozenset(
-    COLUMNS
+    COLUMN_KEYS
     | {f"data.{key}" for key in ("path", "train", "val", "test", "dataset", "config", "revision")}
     | {f"data.{key}" for key in ("vectors", "cache_dir", "mirror", "tokenizer")}
     | {"output_dir", "from", "match_parameters", "resume", "run", INIT_FROM}
@@ -239,7 +239,7 @@ WITHOUT_EFFECT_ON_RESULT = frozenset(
     | {f"trainer.{key}" for key in ("profiler", "detect_anomaly", "inference_mode", "limit_predict_batches")}
     | {f"trainer.{key}" for key in ("num_sanity_val_steps", "log_every_n_steps")}
     | {"trainer.enable_autolog_hparams", "trainer.model_registry"}
-    | {CHOICES, CODE}
+    | {CHOICES_KEY, CODE_KEY}
 )
 """Left out of the hash of a setting: runs that differ in these alone are seeds of one setting."""
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sentattn.config.groups import Choices, get_path, group_of, load
-from sentattn.config.schema import CHOICES
+from sentattn.config.schema import CHOICES_KEY
 from sentattn.config.types import Node, Tree, as_typed
 from sentattn.errors import Fault, SettingError
 
-TARGET = "_target_"
+TARGET_KEY = "_target_"
 
 LIBRARIES = ("sentattn.", "torch.", "pytorch_lightning.")
 """Where classes are that are nobody's own."""
@@ -67,8 +67,8 @@ def needed_trust(saved: Node) -> str:
 def targets_in(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yields the path and the `_target_` of every mapping in settings that has one."""
     if isinstance(value, Mapping):
-        if TARGET in value:
-            yield path, value[TARGET]
+        if TARGET_KEY in value:
+            yield path, value[TARGET_KEY]
         for key, inner in value.items():
             yield from targets_in(inner, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list):
@@ -87,7 +87,7 @@ def named(path: str, choices: Choices) -> list[object]:
     nodes = [get_path(load(choices.folders[0] / "train.yaml"), path)]
     if group in choices.groups() and group != "experiment":
         nodes += [choices.node(group, name) for name in choices.names(group)]
-    return [node[TARGET] for node in nodes if isinstance(node, Mapping) and TARGET in node]
+    return [node[TARGET_KEY] for node in nodes if isinstance(node, Mapping) and TARGET_KEY in node]
 
 
 def label(settings: Node) -> str:
@@ -101,7 +101,7 @@ def label(settings: Node) -> str:
     if not isinstance(model, Mapping) or "name" not in model:
         return UNKNOWN
     variant = str(model["name"])
-    if (settings.get(CHOICES) or {}).get("model", variant) != variant:
+    if (settings.get(CHOICES_KEY) or {}).get("model", variant) != variant:
         return variant  # the user's own name
     preset, chosen = choices.parts(variant), slots(settings)
     parts = [f"{slot}={name}" for slot, name in chosen.items() if preset.get(slot, name) != name]
@@ -117,11 +117,11 @@ def slots(settings: Node) -> dict[str, str]:
 
     Settings that record no choice have the variant's own where the class is that of it, else the name of the class.
     """
-    model, recorded, choices = settings["model"], settings.get(CHOICES) or {}, Choices.of()
+    model, recorded, choices = settings["model"], settings.get(CHOICES_KEY) or {}, Choices.of()
     preset = choices.parts(model.get("name"))
     names = {}
     for slot in (slot for slot in SLOTS if isinstance(model.get(slot), Mapping)):
-        group, target = f"model/{slot}", str(model[slot].get(TARGET))
-        is_usual = choices.node(group, preset.get(slot)).get(TARGET) == target
+        group, target = f"model/{slot}", str(model[slot].get(TARGET_KEY))
+        is_usual = choices.node(group, preset.get(slot)).get(TARGET_KEY) == target
         names[slot] = recorded.get(group) or (str(preset[slot]) if is_usual else target.rpartition(".")[2])
     return names

@@ -28,11 +28,11 @@ from torch.utils.data import Dataset
 
 from sentattn.data.batching import Batch
 from sentattn.data.cache import Progress, cached, no_progress
-from sentattn.data.pieces import LINE_BREAKS, PieceTokenizer
+from sentattn.data.pieces import LINE_BREAK_TAGS, PieceTokenizer
 from sentattn.data.tokenizer import (
     BASIC_ENGLISH,
     CHUNK,
-    LINE_BREAK,
+    LINE_BREAK_TAG,
     PAD_ID,
     TOKEN,
     Clip,
@@ -328,12 +328,12 @@ def open_corpus(
     is_splits = isinstance(splits, tuple | list) and splits and {*splits} <= {"train", "val", "test"}
     _require(is_splits, f"{type(source).__name__}.splits", legal, splits)
     if isinstance(rules, PieceTokenizer):
-        tokens, lowercase, normalize = f"pieces {LINE_BREAKS} {rules.fingerprint}", False, None
+        tokens, lowercase, normalize = f"pieces {LINE_BREAK_TAGS} {rules.fingerprint}", False, None
     elif rules == "spacy":
         tokens = f"spaCy {spacy_version()}"
     else:
         tokens = {"words": TOKEN, "basic_english": BASIC_ENGLISH}[rules]
-    content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK, tokens, lowercase, normalize, limit]
+    content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK_TAG, tokens, lowercase, normalize, limit]
     folder = cache / f"{name}-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"
     notes = list(source.notes)
 

@@ -19,7 +19,7 @@ from sentattn.errors import DataError, Fault
 
 PADS, UNKNOWNS, MASKS = ("[PAD]", "<pad>"), ("[UNK]", "<unk>"), ("[MASK]", "<mask>")
 """Special tokens of the families of BERT, RoBERTa, XLM-R, T5 and ModernBERT."""
-LINE_BREAKS = r"(?i)\s?(?:<br\s*/?>\s*)+"
+LINE_BREAK_TAGS = r"(?i)\s?(?:<br\s*/?>\s*)+"
 """HTML line breaks with the white space around them, which are read as one space."""
 
 
@@ -79,7 +79,7 @@ class PieceTokenizer(Tokenizer):
         self.prefix, self.suffix = self.ids_V[ids[:start]], self.ids_V[ids[start + len(text.ids) :]]
         library.encode_special_tokens = True
         own = [] if library.normalizer is None else [library.normalizer]
-        library.normalizer = normalizers.Sequence([normalizers.Replace(Regex(LINE_BREAKS), " "), *own])
+        library.normalizer = normalizers.Sequence([normalizers.Replace(Regex(LINE_BREAK_TAGS), " "), *own])
         if max_length is not None and max_length <= (around := len(self.prefix) + len(self.suffix)):
             message = f"data.max_length must be more than {around}, the special tokens of a text, got {max_length}."
             raise DataError(Fault("data.max_length", "range", message))

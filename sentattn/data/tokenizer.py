@@ -37,9 +37,9 @@ CHUNK = 1000
 MAX_PIECES, MAX_PIECE_LENGTH = 1 << 17, 64
 """Number (25 MB) and length of the pieces between spaces whose tokens `WordTypes` caches."""
 
-LINE_BREAK = r"(?i)<br\s*/?>"
+LINE_BREAK_TAG = r"(?i)<br\s*/?>"
 # Python's \s includes four control characters that are no white space in Oniguruma.
-_LINE_BREAK = re.compile(LINE_BREAK.replace(r"\s", r"[^\S\x1c-\x1f]"))
+_LINE_BREAK = re.compile(LINE_BREAK_TAG.replace(r"\s", r"[^\S\x1c-\x1f]"))
 _MARK = "\\p{M}\u200c\u200d"  # accents, variation selectors, and the joiners of Indic scripts, Persian and emoji
 _MODIFIER = f"{_MARK}\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"  # skin tones, and the letters in a flag
 _WORD = rf"[^\W_\p{{M}}][[^\W_]{_MARK}]*"
@@ -235,7 +235,7 @@ def spacy_spans(text: str) -> list[Span]:
     Raises:
         SettingError: If spaCy is not installed.
     """
-    blanked = re.sub(LINE_BREAK, lambda match: " " * len(match[0]), text)
+    blanked = re.sub(LINE_BREAK_TAG, lambda match: " " * len(match[0]), text)
     return [(token.idx, token.idx + len(token)) for token in _english()(blanked) if not token.is_space]
 
 
@@ -270,7 +270,7 @@ def backend(
     review.
     """
     built = tokenizers.Tokenizer(models.WordLevel(dict(ids), unk_token=UNKNOWN))
-    replaced = {"words": ((Regex(LINE_BREAK), " "),), "basic_english": BASIC_ENGLISH_REPLACED, "spacy": ()}[rules]
+    replaced = {"words": ((Regex(LINE_BREAK_TAG), " "),), "basic_english": BASIC_ENGLISH_REPLACED, "spacy": ()}[rules]
     steps: list[normalizers.Normalizer] = [normalizers.Replace(*pair) for pair in replaced]
     if normalize:
         steps.append(normalizers.NFC())

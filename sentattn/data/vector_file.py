@@ -32,7 +32,9 @@ ARCHIVES = {
     "glove.840B": ("glove.840B.300d.zip", (300,)),
     "glove.twitter.27B": ("glove.twitter.27B.zip", (25, 50, 100, 200)),
 }
-NAMES = {f"{series}.{width}d": (archive, width) for series, (archive, widths) in ARCHIVES.items() for width in widths}
+VECTOR_NAMES = {
+    f"{series}.{width}d": (archive, width) for series, (archive, widths) in ARCHIVES.items() for width in widths
+}
 """Archive and width of the vectors that can be downloaded by name."""
 TORCHTEXT, TORCHTEXT_FOLDER = "torchtext:", Path(".vector_cache")
 """The prefix of names of vectors that torchtext has cached, and their folder in the working folder."""
@@ -72,7 +74,7 @@ def width(vectors: str) -> int:
     """
     if path := torchtext_file(vectors):
         return read_torchtext(path)[1].shape[1]
-    return NAMES[vectors][1] if vectors in NAMES else VectorFile.named(vectors).shape()[0]
+    return VECTOR_NAMES[vectors][1] if vectors in VECTOR_NAMES else VectorFile.named(vectors).shape()[0]
 
 
 class VectorFile(File):
@@ -93,7 +95,11 @@ class VectorFile(File):
                     return cls(file, _member(file, path.relative_to(file).as_posix()))
             if file == path:
                 return cls(path)
-        close = neighbour(path) or suggestion(vectors, [TRAIN, *NAMES]) or f" The names are {', '.join(NAMES)}."
+        close = (
+            neighbour(path)
+            or suggestion(vectors, [TRAIN, *VECTOR_NAMES])
+            or f" The names are {', '.join(VECTOR_NAMES)}."
+        )
         message = f"data.vectors={vectors} is neither {TRAIN}, a file nor the name of known vectors.{close}"
         raise DataError(Fault(KEY, "not_found", message))
 

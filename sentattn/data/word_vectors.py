@@ -20,7 +20,7 @@ from sentattn.data.cache import Progress, cached
 from sentattn.data.corpus import Corpus
 from sentattn.data.readers.download import fetch
 from sentattn.data.tokenizer import SPECIALS
-from sentattn.data.vector_file import NAMES, VectorFile, read_torchtext, torchtext_file
+from sentattn.data.vector_file import VECTOR_NAMES, VectorFile, read_torchtext, torchtext_file
 from sentattn.errors import DataError, Fault
 from sentattn.run import save_tensors
 
@@ -89,7 +89,7 @@ def read_vectors(
     """
     wanted = {form for word in words for form in (word, word.lower())}
     cache_file = torchtext_file(vectors)
-    file = VectorFile(cache_file) if cache_file else None if vectors in NAMES else VectorFile.named(vectors)
+    file = VectorFile(cache_file) if cache_file else None if vectors in VECTOR_NAMES else VectorFile.named(vectors)
     skipped = 0
 
     def read() -> Vectors:
@@ -101,7 +101,7 @@ def read_vectors(
         else:
             source = file
             if source is None:
-                archive = fetch(NAMES[vectors][0], folder=cache, mirror=mirror, progress=progress)
+                archive = fetch(VECTOR_NAMES[vectors][0], folder=cache, mirror=mirror, progress=progress)
                 source = VectorFile.named(str(archive / f"{vectors}.txt"))
             for word, numbers in source.lines(wanted, progress):
                 if not word:
@@ -115,7 +115,7 @@ def read_vectors(
 
     identity = [FORMAT, file.identity if file else vectors, sorted(wanted)]
     table = cached_table(identity, read, cache=cache, progress=progress)
-    return align(table, words, name=vectors if vectors in NAMES else Path(vectors).name, skipped=skipped)
+    return align(table, words, name=vectors if vectors in VECTOR_NAMES else Path(vectors).name, skipped=skipped)
 
 
 def align(table: Table, words: Sequence[str], *, name: str, trained: bool = False, skipped: int = 0) -> WordVectors:

@@ -16,12 +16,12 @@ from sentattn.errors import Fault, SettingError
 
 AUTO, SINGLE, MIXED = "auto", "32-true", "bf16-mixed"
 """Values of `trainer.precision`."""
-ON_GPU = ("auto", "gpu", "cuda")
+GPU_ACCELERATORS = ("auto", "gpu", "cuda")
 """Values of `trainer.accelerator` that take an NVIDIA GPU if there is one."""
 TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 STEP_TASKS = "SLURM_STEP_NUM_TASKS"
 FIRST_PORT, PORTS = 15000, 10000
-LOOPBACK = "127.0.0.1"
+LOOPBACK_ADDRESS = "127.0.0.1"
 CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 """Microseconds of all cores that a container may use, as with `docker run --cpus=2`, in a period of so many."""
 
@@ -78,8 +78,8 @@ def launcher_variables(environ: Mapping[str, str]) -> dict[str, str]:
             "have as many as the others: set --nodes and --ntasks-per-node."
         )
         raise SettingError(Fault("trainer.num_nodes", "conflict", message))
-    nodes = environ.get("SLURM_STEP_NODELIST", LOOPBACK)
-    address = LOOPBACK if world == int(local_world) else SLURMEnvironment.resolve_root_node_address(nodes)
+    nodes = environ.get("SLURM_STEP_NODELIST", LOOPBACK_ADDRESS)
+    address = LOOPBACK_ADDRESS if world == int(local_world) else SLURMEnvironment.resolve_root_node_address(nodes)
     step = int(environ.get("SLURM_JOB_ID", "0")) + int(environ.get("SLURM_STEP_ID", "0"))
     return {
         "RANK": environ["SLURM_PROCID"],
@@ -107,14 +107,14 @@ def count_here(trainer: Node) -> int:
     if nodes > 1:
         message = f"trainer.num_nodes={nodes} needs srun or torchrun --nnodes={nodes}, to start it on each machine."
         raise SettingError(Fault("trainer.num_nodes", "missing", message))
-    gpus = torch.cuda.device_count() if accelerator in ON_GPU else 0
+    gpus = torch.cuda.device_count() if accelerator in GPU_ACCELERATORS else 0
     if devices in (-1, "auto"):
         return max(1, gpus)
     numbers = list(devices) if isinstance(devices, list) else list(range(devices))
     on_cpu = accelerator == "cpu" or (accelerator == "auto" and not torch.backends.mps.is_available())
     available = gpus or (0 if isinstance(devices, list) else cores() if on_cpu else 1)
     if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= available:
-        has_none = accelerator in ON_GPU[1:] and not gpus
+        has_none = accelerator in GPU_ACCELERATORS[1:] and not gpus
         fit = "trainer.accelerator=cpu" if has_none else f"trainer.devices={max(1, available)}"
         message = (
             f"trainer.devices={as_typed(devices)} does not fit trainer.accelerator={accelerator} here: this process "
@@ -154,7 +154,7 @@ def of_rank(trainer: Node) -> object:
 
     devices = trainer["devices"]
     if not isinstance(devices, list):
-        number = torch.cuda.device_count() if trainer["accelerator"] in ON_GPU else 0
+        number = torch.cuda.device_count() if trainer["accelerator"] in GPU_ACCELERATORS else 0
         devices = list(range(number)) if "LOCAL_RANK" in os.environ else []
     return [devices[int(os.environ.get("LOCAL_RANK", "0")) % len(devices)]] if devices else 1
 
@@ -183,7 +183,7 @@ def resolve_precision(trainer: Node) -> Node:
 
 def is_on_gpu(trainer: Node) -> bool:
     """Returns whether a training uses CUDA."""
-    if trainer["accelerator"] not in ON_GPU:
+    if trainer["accelerator"] not in GPU_ACCELERATORS:
         return False
     import torch
 

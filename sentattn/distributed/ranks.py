@@ -161,15 +161,15 @@ def as_single_process() -> Iterator[None]:
 def rank_zero_first() -> Iterator[None]:
     """Runs the block on rank 0 before the others, which find its result in the cache."""
     if not is_rank_zero():
-        largest(0)
+        all_reduce_max(0)
     try:
         yield
     finally:
         if is_rank_zero():
-            largest(0)
+            all_reduce_max(0)
 
 
-def largest(number: int) -> int:
+def all_reduce_max(number: int) -> int:
     """Returns the largest number of all ranks."""
     if not several():
         return number
@@ -179,7 +179,7 @@ def largest(number: int) -> int:
     return int(over_all)
 
 
-def gather(value: T) -> list[T]:
+def all_gather(value: T) -> list[T]:
     """Returns the object of each rank, by rank."""
     values = [value] * world()
     if several():
@@ -187,7 +187,7 @@ def gather(value: T) -> list[T]:
     return values
 
 
-def from_rank_zero(value: T) -> T:
+def broadcast(value: T) -> T:
     """Returns rank 0's object on every rank."""
     values = [value]
     if several():
@@ -198,13 +198,13 @@ def from_rank_zero(value: T) -> T:
 def wait_for_rank_zero() -> None:
     """Waits for rank 0, which itself does not fail if the others have ended."""
     try:
-        from_rank_zero(None)
+        broadcast(None)
     except RuntimeError:
         if not is_rank_zero():
             raise
 
 
-def total(local: Tensor) -> Tensor:
+def all_reduce_sum(local: Tensor) -> Tensor:
     """Returns the sum of a tensor over the ranks, without a gradient."""
     if not several():
         return local
@@ -213,13 +213,13 @@ def total(local: Tensor) -> Tensor:
     return over_all
 
 
-def summed(local: Tensor) -> Tensor:
+def differentiable_sum(local: Tensor) -> Tensor:
     """Returns the sum of a tensor over the ranks, with a gradient.
 
     A loss made of such sums is the same on every rank, and its gradient is that of one process with all rows once
     `DistributedDataParallel` has averaged it over the ranks: hence the factor, which that mean undoes.
     """
-    return total(local) + world() * (local - local.detach()) if several() else local
+    return all_reduce_sum(local) + world() * (local - local.detach()) if several() else local
 
 
 def offset_seed_by_rank() -> None:

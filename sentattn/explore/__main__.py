@@ -33,7 +33,7 @@ from pathlib import Path
 from sentattn.config import command_line
 from sentattn.config.types import Tree
 from sentattn.errors import Fault, RunError, SettingError, require_packages
-from sentattn.run import HUB, load
+from sentattn.run import HUB_PREFIX, load
 
 KEYS = {
     "port": "Count",
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> None:
     from sentattn.explore.server import serve
 
     torch.set_num_threads(options["threads"])
-    paths = [load(text).path if text.startswith(HUB) else Path(text) for text in options["runs"]]
+    paths = [load(text).path if text.startswith(HUB_PREFIX) else Path(text) for text in options["runs"]]
     models, faults = load_models(paths, trust=options["trust"])
     rows, more = read_rows(models, options["split"])
     for fault in [*faults, *more]:

@@ -17,19 +17,19 @@ from sentattn.config.types import Node
 from sentattn.data.corpus import Split
 from sentattn.data.pieces import PieceTokenizer
 from sentattn.errors import Fault, RunError, UserError
-from sentattn.insight.diagnostics import STEPS, integrated_gradients
+from sentattn.insight.diagnostics import GRADIENT_STEPS, integrated_gradients
 from sentattn.metrics import Floats, Ints
 from sentattn.prediction.model import Classifier, LoadedRun
 from sentattn.prediction.prediction import Prediction, visible, word_spans
 from sentattn.rendering.html import Attributed
-from sentattn.run import MODEL
+from sentattn.run import MODEL_FOLDER
 
 MOST_MODELS = 8
 MOST_TOKENS_OF_PAIRS = 1000
 """Of a longer text no weights from token to token are shown: their number is the square of its length."""
-MOST_STEPS = 2 * STEPS
+MOST_STEPS = 2 * GRADIENT_STEPS
 """Most points of the integral of integrated gradients: a page that waits shows its error instead."""
-PAGE = 20
+ROWS_SHOWN = 20
 START = 160
 """Characters of a text that a list shows."""
 
@@ -103,7 +103,7 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
     found, faults = read_runs(paths, split=None)
     by_setting: dict[str, list[EvaluatedRun]] = {}
     for evaluated in found:
-        if (evaluated.path / MODEL).is_dir():  # a reference has no model to show
+        if (evaluated.path / MODEL_FOLDER).is_dir():  # a reference has no model to show
             by_setting.setdefault(evaluated.setting, []).append(evaluated)
     loaded: list[tuple[Node, LoadedRun]] = []
     for number, runs in enumerate(sorted(by_setting.values(), key=accuracy, reverse=True)):

@@ -21,7 +21,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 
 from sentattn.errors import Fault, RunError, UserError, require_packages
-from sentattn.explore.content import PAGE, Filter, Model, Rows
+from sentattn.explore.content import ROWS_SHOWN, Filter, Model, Rows
 from sentattn.prediction.prediction import clipped
 from sentattn.rendering.html import article, render
 
@@ -59,7 +59,7 @@ class Explorer:
 
     def page(self) -> str:
         """Returns the page."""
-        return render("sentattn.explore", "page.html", models=self.models, rows=self.rows, page=PAGE)
+        return render("sentattn.explore", "page.html", models=self.models, rows=self.rows, page=ROWS_SHOWN)
 
     def predict(self, wanted: PredictionRequest) -> dict[str, object]:
         """Returns the predicted text, the word that was edited, and an article for each model."""
@@ -88,7 +88,7 @@ class Explorer:
             return {"total": 0, "rows": []}
         _require("model", wanted.model, self.rows.models)
         chosen_K = self.rows.chosen(wanted)
-        shown = [self.rows.summary(int(row)) for row in chosen_K[wanted.start : wanted.start + PAGE]]
+        shown = [self.rows.summary(int(row)) for row in chosen_K[wanted.start : wanted.start + ROWS_SHOWN]]
         return {"total": len(chosen_K), "rows": shown}
 
     def text(self, row: int) -> dict[str, object]:

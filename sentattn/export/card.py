@@ -17,7 +17,7 @@ from sentattn.errors import UserError
 from sentattn.metrics import MAJORITY
 from sentattn.prediction.model import LoadedRun
 from sentattn.prediction.prediction import visible
-from sentattn.run import RESULT
+from sentattn.run import RESULT_FILE
 
 MARKUP = re.compile(r"[\\`*_{}\[\]<>()#|&~$!:@^]")
 """Signs that Markdown, or HTML inside it, would take for markup."""
@@ -76,7 +76,7 @@ def _escaped(value: object) -> object:
 def _evaluation(run: LoadedRun, split: str) -> Tree:
     """Returns metrics of a run and of all its seeds, and its tests; as stored if its predictions cannot be read."""
     here, key = run.path.resolve(), run.result["setting"]
-    paths = [here, *(file.parent for file in here.parent.parent.glob(f"*/*/{RESULT}"))]
+    paths = [here, *(file.parent for file in here.parent.parent.glob(f"*/*/{RESULT_FILE}"))]
     with suppress(UserError):
         for comparison in read_comparisons(paths, split=split)[0]:
             if this := [one for one in comparison.runs if one.path.resolve() == here]:

@@ -11,15 +11,15 @@ from typing import Any
 from jinja2 import UndefinedError
 
 from sentattn.config.groups import Choices
-from sentattn.config.schema import COLUMNS
+from sentattn.config.schema import COLUMN_KEYS
 from sentattn.data.hub import ENCODER_FILES
 from sentattn.errors import Fault, RunError, SettingError, UserError, first_line
 from sentattn.export import VERSION_KEY, new_folder
 from sentattn.export.card import model_card
 from sentattn.models.embedding import Embedding
 from sentattn.models.pretrained import Pretrained
-from sentattn.prediction.model import ENCODER, Classifier, LoadedRun
-from sentattn.run import CONFIG, MODEL, Run, yaml_text
+from sentattn.prediction.model import ENCODER_ENTRY, Classifier, LoadedRun
+from sentattn.run import CONFIG_FILE, MODEL_FOLDER, Run, yaml_text
 
 CARD = "README.md"
 
@@ -44,11 +44,13 @@ def write_folder(run: LoadedRun, folder: Path, *, weights: bool = False, address
         settings["data"] |= dict.fromkeys({"cache_dir", "mirror"} & settings["data"].keys())
         with new_folder(folder) as new:
             for file in files:
-                (new / MODEL / ENCODER).mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, new / MODEL / ENCODER / file.name)
+                (new / MODEL_FOLDER / ENCODER_ENTRY).mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, new / MODEL_FOLDER / ENCODER_ENTRY / file.name)
             config = portable(old.config)
-            Classifier(model=old.model, tokenizer=old.tokenizer, labels=old.labels, config=config).save(new / MODEL)
-            (new / CONFIG).write_text(yaml_text(settings), encoding="utf-8")
+            Classifier(model=old.model, tokenizer=old.tokenizer, labels=old.labels, config=config).save(
+                new / MODEL_FOLDER
+            )
+            (new / CONFIG_FILE).write_text(yaml_text(settings), encoding="utf-8")
             result = {**portable(run.result), "settings": settings, VERSION_KEY: version("sentattn")}
             Run(new).write_result(result)
             (new / CARD).write_text(model_card(run, settings, result, address), encoding="utf-8")
@@ -64,7 +66,7 @@ def portable(value: Any, key: str = "") -> Any:
         return {name: portable(inner, name) for name, inner in value.items()}
     if isinstance(value, list):
         return [portable(item, key) for item in value]
-    is_name = f"data.{key}" in COLUMNS or key == "classes"  # of a column or a label
+    is_name = f"data.{key}" in COLUMN_KEYS or key == "classes"  # of a column or a label
     is_path = isinstance(value, str) and value.startswith(("/", "~", ".."))
     return Path(value).name if is_path and not is_name else value
 
@@ -88,7 +90,7 @@ def upload(folder: Path, name: str, *, private: bool) -> str:
         address = hub.create_repo(name, private=private or None, exist_ok=True)
         if private and not hub.model_info(name).private:
             raise PermissionError("private=true, but the repository is public")
-        hub.upload_folder(repo_id=name, folder_path=folder, delete_patterns=f"{MODEL}/*")
+        hub.upload_folder(repo_id=name, folder_path=folder, delete_patterns=f"{MODEL_FOLDER}/*")
     except Exception as error:  # the Hub, its transport and its storage have no common class of errors
         reason = f"{type(error).__name__}: {first_line(error)}"
         message = f"push={name} failed ({reason}). Delete the folder {folder} to type the same command again."

@@ -41,7 +41,7 @@ SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 """Of the tokens that count as first, at least one token."""
 WEIGHTS_EXACT = 1e-4
 """Relative to the largest value: how far `weights @ states` may be from the values that an attention returns."""
-STEPS, MOST_STEPS = 20, 160
+GRADIENT_STEPS, MOST_GRADIENT_STEPS = 20, 160
 """Fewest points of the integral of gradients; they are doubled up to the most until it is complete enough."""
 COMPLETE = 0.05
 """Relative to the change of the logit: the error of the integral at which it is complete enough."""
@@ -324,13 +324,15 @@ class Attribution(NamedTuple):
     error: float
 
 
-def integrated_gradients(model: TextClassifier, ids: Ids, label: int, *, most_steps: int = MOST_STEPS) -> Attribution:
+def integrated_gradients(
+    model: TextClassifier, ids: Ids, label: int, *, most_steps: int = MOST_GRADIENT_STEPS
+) -> Attribution:
     """Returns the attribution of a text to the logit of a class (Sundararajan et al. 2017), by Captum.
 
     An n-gram of a wide part is a feature that is 1 in the text and 0 in the baseline, whose `<unk>` form no n-gram; its
     attribution is spread evenly over its tokens at its first occurrence. So the attributions of tokens add up to the
-    change of the logit, where the integral is exact. `STEPS` points are doubled up to `most_steps`, while the error
-    exceeds `COMPLETE` times the change.
+    change of the logit, where the integral is exact. `GRADIENT_STEPS` points are doubled up to `most_steps`, while the
+    error exceeds `COMPLETE` times the change.
     """
     from captum.attr import IntegratedGradients
 
@@ -359,7 +361,7 @@ def integrated_gradients(model: TextClassifier, ids: Ids, label: int, *, most_st
             logits_BC = model.deep_share * logits_BC + (counts_BOL[..., None] * effects_1OLC).sum(dim=(1, 2))
         return logits_BC
 
-    steps, size = STEPS, max(1, 8 * TOKENS // len(ids))
+    steps, size = GRADIENT_STEPS, max(1, 8 * TOKENS // len(ids))
     with torch.backends.cudnn.flags(enabled=False):  # its LSTM has no gradient in evaluation mode
         while True:
             integrals, error_1 = IntegratedGradients(logits).attribute(

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from sentattn.config.types import as_typed
 from sentattn.jobs.job import JobSource, RunningJob
-from sentattn.run import METRICS, Run
+from sentattn.run import METRICS_FILE, Run
 
 REFRESH = 0.5
 """Seconds between two drawings of the table."""
@@ -100,7 +100,9 @@ class JobProgress:
         """Returns the last epoch of a job with its last, and its metric after it, from the files of its run."""
         folder = running.job.folder
         with suppress(OSError, ValueError, KeyError, IndexError):
-            file = max(folder.glob(f"**/{METRICS}"), key=lambda path: path.stat().st_mtime, default=folder / METRICS)
+            file = max(
+                folder.glob(f"**/{METRICS_FILE}"), key=lambda path: path.stat().st_mtime, default=folder / METRICS_FILE
+            )
             row = json.loads(file.read_text(encoding="utf-8").splitlines()[-1])
             if file not in self._epochs:
                 self._epochs[file] = Run(file.parent).settings["trainer"]["max_epochs"]

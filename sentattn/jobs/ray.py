@@ -14,7 +14,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sentattn.console import plural
-from sentattn.distributed.devices import ON_GPU
+from sentattn.distributed.devices import GPU_ACCELERATORS
 from sentattn.errors import Fault, RunError, SettingError
 from sentattn.jobs.pool import LOST, JobProcess, LocalPool
 from sentattn.jobs.slots import Slot, SlotOptions, require_gpus
@@ -57,7 +57,7 @@ class RayPool:
 
     def find_slots(self, options: SlotOptions, accelerator: str, jobs: int | None) -> list[Slot]:
         """Returns the slots as `slots.find_slots`; all devices of a slot are on one node."""
-        nodes = [(cores, gpus * (accelerator in ON_GPU)) for cores, gpus in self._nodes]
+        nodes = [(cores, gpus * (accelerator in GPU_ACCELERATORS)) for cores, gpus in self._nodes]
         gpus, shares, group = sum(gpus for _, gpus in nodes), options.slots_per_gpu, options.gpus_per_trial
         require_gpus(options, accelerator, gpus, str(self))
         if gpus and group == 1:

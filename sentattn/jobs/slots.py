@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sentattn.config.types import Count, Node, as_typed
 from sentattn.console import plural
-from sentattn.distributed.devices import ON_GPU, cores
+from sentattn.distributed.devices import GPU_ACCELERATORS, cores
 from sentattn.errors import Fault, SettingError
 
 DRIVER = Path("/dev")
@@ -61,7 +61,7 @@ def find_slots(options: SlotOptions, accelerator: str = "auto", jobs: int | None
     import torch
 
     shares, group = options.slots_per_gpu, options.gpus_per_trial
-    gpus = visible_gpus() if accelerator in ON_GPU else []
+    gpus = visible_gpus() if accelerator in GPU_ACCELERATORS else []
     require_gpus(options, accelerator, len(gpus), f"trainer.accelerator={accelerator} has none on this machine")
     if not gpus:
         if accelerator == "tpu" or (accelerator != "cpu" and torch.backends.mps.is_available()):

@@ -20,7 +20,7 @@ import yaml
 
 from sentattn.config.groups import nodes
 from sentattn.config.parameters import known
-from sentattn.config.targets import TARGET, label, slots
+from sentattn.config.targets import TARGET_KEY, label, slots
 from sentattn.config.types import Node, Whole
 from sentattn.errors import Fault, SettingError, require_packages
 
@@ -69,7 +69,7 @@ def _build(node: Node, run: LoggedRun) -> Guard | None:
 
     takes = known(node).parameters
     folder = {"save_dir": str(run.directory)} if "save_dir" in takes and "save_dir" not in node else {}
-    own, title = partial(instantiate, node, Logger, **folder), str(node[TARGET]).rpartition(".")[2]
+    own, title = partial(instantiate, node, Logger, **folder), str(node[TARGET_KEY]).rpartition(".")[2]
     guard: Guard | None = instantiate(node, run=run) if "run" in takes else _guard(title, own, "open", run)
     return guard
 
@@ -198,7 +198,7 @@ def no_logger(*, run: LoggedRun) -> None:
 def require_installed(settings: Node) -> None:
     """Refuses loggers whose package is not installed with a `SettingError`, before anything is read."""
     for node in nodes(settings, "logger").values():
-        if package := EXTRAS.get(str(node[TARGET]).rpartition(".")[2]):
+        if package := EXTRAS.get(str(node[TARGET_KEY]).rpartition(".")[2]):
             require_packages("logger", f"logger={package}", [package], f"sentattn[{package}]")
 
 

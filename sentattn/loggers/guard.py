@@ -13,7 +13,7 @@ from pytorch_lightning.loggers.logger import DummyLogger, Logger
 
 from sentattn.config.types import Node
 from sentattn.errors import first_line
-from sentattn.run import METRICS
+from sentattn.run import METRICS_FILE
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class Guard(Logger):
         """Opens the logger and prints where its data are."""
         try:
             logger = self._logger = self._make()
-            path = self.directory / METRICS
+            path = self.directory / METRICS_FILE
             lines = path.read_text(encoding="utf-8").splitlines() if self._resumed and path.is_file() else []
             for row in map(json.loads, lines):
                 self._last_epoch = int(row["epoch"])

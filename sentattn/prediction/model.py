@@ -30,7 +30,7 @@ from sentattn.errors import DataError, Fault, RunError, SettingError, UserError,
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.frames import Columns, as_texts, prediction_columns, prediction_values, read_texts
 from sentattn.prediction.prediction import TIE, NGram, Prediction, Predictions, TokenWeights
-from sentattn.run import MODEL, WEIGHTS, Run
+from sentattn.run import MODEL_FOLDER, WEIGHTS_FILE, Run
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from sentattn.models.classifier import WideTerms
     from sentattn.models.wide import WideAndDeep
 
-CONFIG, TOKENIZER, LABELS = "config.yaml", "tokenizer.json", "labels.json"
-ENCODER = "encoder"
+MODEL_CONFIG_FILE, TOKENIZER_FILE, LABELS_FILE = "config.yaml", "tokenizer.json", "labels.json"
+ENCODER_ENTRY = "encoder"
 """Key of a pretrained encoder's hash in the settings of a model, and the folder of its files, if the model has them."""
 TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
 """Settings of the data that determine how a text is tokenized; they are saved with the model."""
@@ -60,11 +60,11 @@ class Classifier:
     def save(self, folder: Path) -> None:
         """Writes the files of inference: weights, settings, tokenizer and labels. No pickle."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.tokenizer.save(folder / TOKENIZER)
-        (folder / LABELS).write_text(json.dumps(self.labels, ensure_ascii=False) + "\n", encoding="utf-8")
-        (folder / CONFIG).write_text(runs.yaml_text(self.config), encoding="utf-8")
+        self.tokenizer.save(folder / TOKENIZER_FILE)
+        (folder / LABELS_FILE).write_text(json.dumps(self.labels, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / MODEL_CONFIG_FILE).write_text(runs.yaml_text(self.config), encoding="utf-8")
         weights = {name: tensor.cpu().contiguous() for name, tensor in self.model.state_dict().items()}
-        runs.save_tensors(weights, folder / WEIGHTS)
+        runs.save_tensors(weights, folder / WEIGHTS_FILE)
 
     @classmethod
     def load(cls, folder: Path, *, trust: bool = False) -> Classifier:
@@ -77,8 +77,8 @@ class Classifier:
         config, labels, tokenizer, weights = read_files(folder)
         with _explained(folder):
             node = check_targets({"model": config["model"]}, Choices.of(), trust=trust)["model"]
-            if (folder / ENCODER).is_dir():
-                node["embedding"] |= {"name": str(folder / ENCODER), "revision": None}
+            if (folder / ENCODER_ENTRY).is_dir():
+                node["embedding"] |= {"name": str(folder / ENCODER_ENTRY), "revision": None}
             ids = {"num_embeddings": len(tokenizer), "num_special": tokenizer.num_special}
             model = build_model(node, **ids, classes=len(labels))
             require_encoder(model, config, folder)
@@ -211,7 +211,7 @@ class LoadedRun(Run):
     @cached_property
     def classifier(self) -> Classifier:
         """The trained model with its tokenizer and labels; a `RunError` if the run has none."""
-        return Classifier.load(self.path / MODEL, trust=self.trust)
+        return Classifier.load(self.path / MODEL_FOLDER, trust=self.trust)
 
     def predict(self, texts: Any, *, text: Columns | None = None, batch_size: int = 64, pairs: bool = False) -> Any:
         """Predicts texts: a data frame in, a data frame out; else labels, probabilities, tokens and attention.
@@ -274,14 +274,16 @@ def read_files(folder: Path) -> tuple[Json, list[str], Tokenizer, dict[str, torc
     Raises:
         RunError: If a file is missing or damaged.
     """
-    for name in (WEIGHTS, CONFIG, TOKENIZER, LABELS):
+    for name in (WEIGHTS_FILE, MODEL_CONFIG_FILE, TOKENIZER_FILE, LABELS_FILE):
         if not (folder / name).is_file():
             message = f"{folder} holds no trained model: {name} is missing. Give the directory of a finished run."
             raise RunError(Fault("run", "not_found", message))
     with _explained(folder):
-        config = runs.take_format(folder / CONFIG, yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8")))
-        labels = json.loads((folder / LABELS).read_text(encoding="utf-8"))
-        return config, labels, load_tokenizer(folder, config["text"]), load_file(folder / WEIGHTS)
+        config = runs.take_format(
+            folder / MODEL_CONFIG_FILE, yaml.safe_load((folder / MODEL_CONFIG_FILE).read_text(encoding="utf-8"))
+        )
+        labels = json.loads((folder / LABELS_FILE).read_text(encoding="utf-8"))
+        return config, labels, load_tokenizer(folder, config["text"]), load_file(folder / WEIGHTS_FILE)
 
 
 @contextmanager
@@ -290,7 +292,7 @@ def _explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except SettingError as error:
-        faults = (replace(fault, message=f"{folder / CONFIG}: {fault}") for fault in error.faults)
+        faults = (replace(fault, message=f"{folder / MODEL_CONFIG_FILE}: {fault}") for fault in error.faults)
         raise SettingError(*faults) from error
     except UserError:
         raise
@@ -308,8 +310,8 @@ def load_tokenizer(folder: Path, text: Json) -> Tokenizer:
     rules, options = text.get("tokenizer", "words"), {"max_length": text["max_length"], "clip": text["clip"]}
     try:
         if rules in RULES:
-            return Tokenizer.load(folder / TOKENIZER, rules=rules, **options)
-        return read_tokenizer(str(folder / TOKENIZER), **options)
+            return Tokenizer.load(folder / TOKENIZER_FILE, rules=rules, **options)
+        return read_tokenizer(str(folder / TOKENIZER_FILE), **options)
     except DataError as error:
         message = f"The model in {folder} cannot be read: {error}"
         raise RunError(Fault("run", "damaged", message)) from error
@@ -321,7 +323,7 @@ def require_encoder(model: TextClassifier, config: Json, folder: Path) -> None:
     Raises:
         RunError: If its hash differs.
     """
-    before, now = config.get(ENCODER), model.embedding.fingerprint
+    before, now = config.get(ENCODER_ENTRY), model.embedding.fingerprint
     if before != now:
         message = (
             f"{folder} was trained on a pretrained encoder with the hash {before}; the files of model.embedding.name"

@@ -15,7 +15,7 @@ from sentattn.run import replacing, writing
 if TYPE_CHECKING:
     from sentattn.prediction.prediction import Prediction
 
-PAGE, PAGES, PICTURES = ".html", (".html", ".htm"), (".png", ".pdf", ".svg")
+PAGE, PAGE_ENDINGS, PICTURE_ENDINGS = ".html", (".html", ".htm"), (".png", ".pdf", ".svg")
 
 
 def save(predictions: Sequence[Prediction], path: Path) -> None:
@@ -30,7 +30,7 @@ def save(predictions: Sequence[Prediction], path: Path) -> None:
         temporary.write_bytes(content)
 
 
-def require_format(path: Path, key: str = "plot", endings: Sequence[str] = (PAGE, *PICTURES)) -> None:
+def require_format(path: Path, key: str = "plot", endings: Sequence[str] = (PAGE, *PICTURE_ENDINGS)) -> None:
     """Refuses a file of another format with a `UserError` that has the closest ending."""
     if (ending := path.suffix.lower()) not in endings:
         close = suggestion(ending, endings) if ending else ""

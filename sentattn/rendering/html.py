@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from jinja2 import Environment
 
-BLUE, ORANGE, GREY = "#2a6fb0", "#e67300", "#8a8d93"
+PAGE_BLUE, PAGE_ORANGE, PAGE_GREY = "#2a6fb0", "#e67300", "#8a8d93"
 LAYOUT: dict[str, object] = {
     "template": "plotly_white",
     "title": None,

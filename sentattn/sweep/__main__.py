@@ -53,7 +53,7 @@ from typing import TYPE_CHECKING
 
 from sentattn.config import command_line
 from sentattn.errors import Fault, RunError, suggestion
-from sentattn.run import REPORT, SWEEPS
+from sentattn.run import REPORT_FILE, SWEEP_FOLDER
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Objective
@@ -86,7 +86,7 @@ def sweep(arguments: Sequence[str]) -> None:
     studies, confirmed = run(read_plan(arguments))
     for study in studies:
         _print_best(study.folder, study.plan.objectives, study.best_trials(), study.plan.overrides)
-        print(f"report: {study.folder / REPORT}")
+        print(f"report: {study.folder / REPORT_FILE}")
     print(*confirmed, sep="\n", end="\n" if confirmed else "")
 
 
@@ -109,14 +109,14 @@ def status(folder: Path) -> None:
         print(f"  {_line(record)}")
     best = front(records, [objective.mode for objective in objectives])
     _print_best(folder, objectives, best, study.user_attrs["overrides"])
-    if (folder / REPORT).is_file():
-        print(f"report: {folder / REPORT}")
+    if (folder / REPORT_FILE).is_file():
+        print(f"report: {folder / REPORT_FILE}")
 
 
 def _print_best(
     folder: Path, objectives: Sequence[Objective], front: Sequence[Record], overrides: Sequence[str]
 ) -> None:
-    from sentattn.sweep.artifacts import BEST, train_command
+    from sentattn.sweep.artifacts import BEST_FILE, train_command
 
     if not front:
         print(f"{folder.name}: no trial is complete yet.")
@@ -125,7 +125,7 @@ def _print_best(
     print(f"{folder.name}, best of {names}:")
     for record in front:
         print(f"  {_line(record)}")
-    if (setting := folder / BEST).is_file():
+    if (setting := folder / BEST_FILE).is_file():
         print(f"train it: {train_command(setting, overrides)}")
 
 
@@ -143,7 +143,7 @@ def _folders(arguments: Sequence[str]) -> list[Path]:
     from sentattn.sweep.journal import JOURNAL
 
     options = command_line.raw_arguments(arguments, {"output_dir": "str"}, positional="names")
-    root = Path(options.get("output_dir", "outputs")) / SWEEPS
+    root = Path(options.get("output_dir", "outputs")) / SWEEP_FOLDER
     names = sorted({file.parent.name for name in (JOURNAL, "study.db") for file in root.glob(f"*/{name}")})
     known = f"There are {', '.join(names)}." if names else f"There is none in {root}."
     messages = {name: f"There is no study {name!r}.{suggestion(name, names)} {known}" for name in options["names"]}

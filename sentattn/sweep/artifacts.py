@@ -17,18 +17,18 @@ import yaml
 
 from sentattn.compare.statistics import Estimate, seed_term
 from sentattn.config.command_line import CONFIG_DIR
-from sentattn.config.request import OVERRIDES, read_request
+from sentattn.config.request import OVERRIDES_KEY, read_request
 from sentattn.config.schema import BOUNDS, SEEDS
 from sentattn.console import plural
 from sentattn.errors import RunError
-from sentattn.run import CONFIRMED, Run, replacing, write_atomically, yaml_text
-from sentattn.run import TRIALS as TABLE
-from sentattn.sweep.records import TRIALS, Record
+from sentattn.run import CONFIRMED_FILE, Run, replacing, write_atomically, yaml_text
+from sentattn.run import TRIALS_FILE as TABLE
+from sentattn.sweep.records import TRIAL_FOLDER, Record
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
 
-BEST = "best.yaml"
+BEST_FILE = "best.yaml"
 CONFIDENCE = 0.95
 
 
@@ -55,7 +55,7 @@ def _costs(trial: Path) -> tuple[int | None, float, int] | None:
 
 def directory(folder: Path, number: int) -> Path:
     """Returns the directory of a trial."""
-    return folder / TRIALS / str(number)
+    return folder / TRIAL_FOLDER / str(number)
 
 
 def trial_table(plan: Plan, folder: Path, records: Sequence[Record]) -> dict[str, list[Any]]:
@@ -104,7 +104,7 @@ def write_best(plan: Plan, folder: Path, front: Sequence[Record]) -> None:
     """Writes `best.yaml` for the best trial, the first of `front`."""
     if not front:
         return
-    record, file = front[0], folder / BEST
+    record, file = front[0], folder / BEST_FILE
     options, settings = _split_options(train_arguments(plan, record.values))
     origin: dict[str, object] = {
         "study": plan.study,
@@ -120,7 +120,7 @@ def write_best(plan: Plan, folder: Path, front: Sequence[Record]) -> None:
         text += "".join(f"# {line}\n" for line in _yaml(origin).splitlines())
         text += yaml_text(read_request([*options, *settings]).settings)
     else:
-        text += _yaml({**origin, OVERRIDES: settings})
+        text += _yaml({**origin, OVERRIDES_KEY: settings})
     write_atomically(file, text)
 
 
@@ -170,13 +170,13 @@ def write_confirmed(plan: Plan, folder: Path, winner: Record, runs: Sequence[Run
         "confidence": CONFIDENCE,
         "metrics": metrics,
     }
-    write_atomically(folder / CONFIRMED, json.dumps(confirmed, indent=2, ensure_ascii=False) + "\n")
+    write_atomically(folder / CONFIRMED_FILE, json.dumps(confirmed, indent=2, ensure_ascii=False) + "\n")
 
 
 def find_confirmed(folder: Path, trial: int, seeds: int | None = None) -> dict[str, Any] | None:
     """Returns the content of a study's `confirm.json` if it is about a trial, and has this number of seeds."""
     try:
-        known = dict(json.loads((folder / CONFIRMED).read_text(encoding="utf-8")))
+        known = dict(json.loads((folder / CONFIRMED_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return None
     return known if known["trial"] == trial and seeds in (None, len(known["seeds"])) else None

@@ -42,9 +42,9 @@ from sentattn.sweep import journal
 from sentattn.sweep.plan import (
     DECIDED,
     DEFAULT_SAMPLER,
-    METRICS,
     NOT_SEARCHED,
-    OPTIONS,
+    OBJECTIVE_METRICS,
+    OPTION_TYPES,
     Objective,
     Options,
     Plan,
@@ -57,9 +57,9 @@ from sentattn.sweep.plan import (
 SWEEP, DEFAULT, TRUST = "sweep", "default", "trust"
 COMPONENTS = {"sampler": "sampler", "pruner": "pruner", "objective": "objective.metric"}
 """Components, which have settings such as `sampler.multivariate`, and the key that chooses each."""
-KEYS = (SWEEP, *OPTIONS, *COMPONENTS.values(), "objective.mode")
+KEYS = (SWEEP, *OPTION_TYPES, *COMPONENTS.values(), "objective.mode")
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
-TRIALS = 20
+DEFAULT_TRIALS = 20
 COMBINATIONS = 12
 """Up to so many combinations of choices each is composed; of more, each choice at least once."""
 
@@ -115,7 +115,9 @@ class Draft:
                 message = f"{key}={text}: there is no setting {key!r}. Did you mean {near!r}?"
                 faults.append(Fault(key, "unknown", message))
             elif key != SWEEP:
-                text = str(run.load(text).path) if (key, text) == (INIT_FROM, run.LATEST) else text  # for all trials
+                text = (
+                    str(run.load(text).path) if (key, text) == (INIT_FROM, run.LATEST_RUN) else text
+                )  # for all trials
                 if key in COMPONENTS.values() and text != self.texts.get(key):  # the settings are those of another
                     kept = {k: t for k, t in self.texts.items() if k in added or k.partition(".")[0] != component}
                     self.texts = kept
@@ -174,7 +176,7 @@ class _File(_Study):
             settings |= {f"{kind}.{key}".removesuffix(".name"): value for key, value in component.items()}
         if self.objective:
             settings["objective.metric"] = ",".join(entry.metric for entry in self.objective)
-            modes = [entry.mode or METRICS.get(entry.metric, "") for entry in self.objective]
+            modes = [entry.mode or OBJECTIVE_METRICS.get(entry.metric, "") for entry in self.objective]
             settings["objective.mode"] = ",".join(modes)
         return settings
 
@@ -197,7 +199,7 @@ def _read_file(draft: Draft, name: str, faults: list[Fault]) -> None:
         message = f"sweep={name}: there is no such sweep.{suggestion(name, names)} {legal}"
         raise SettingError(Fault(SWEEP, "not_found", message))
     content = {key: value for key, value in load(file).items() if value is not None}
-    options = {key: content.pop(key) for key in OPTIONS if key in content}
+    options = {key: content.pop(key) for key in OPTION_TYPES if key in content}
     try:
         sweep = _File.model_validate(content)
     except ValidationError as error:
@@ -217,7 +219,7 @@ def _file_fault(name: str, detail: Mapping[str, Any]) -> Fault:
     """Returns an error of pydantic with the place in the file and what came in."""
     place = ".".join(map(str, detail["loc"]))
     is_unknown = detail["type"] == "extra_forbidden"
-    close = suggestion(str(detail["loc"][-1]), [*_File.model_fields, *OPTIONS]) if is_unknown else ""
+    close = suggestion(str(detail["loc"][-1]), [*_File.model_fields, *OPTION_TYPES]) if is_unknown else ""
     message = f"sweep={name}: {place}: {detail['msg']}, got {types.as_typed(detail['input'])}.{close}"
     return Fault(SWEEP, "unknown" if is_unknown else "type", message)
 
@@ -291,7 +293,7 @@ def _with_stored(words: list[str]) -> list[str]:
     typed = dict(word.partition("=")[::2] for word in words)
     if not typed.get("study") or not all(key == TRUST or (key != SWEEP and _is_own(key)) for key in typed):
         return words
-    folder = Path(typed.get("output_dir", Options.output_dir)).expanduser() / run.SWEEPS / typed["study"]
+    folder = Path(typed.get("output_dir", Options.output_dir)).expanduser() / run.SWEEP_FOLDER / typed["study"]
     study = journal.find_study(journal.open_storage(folder)[0]) if (folder / journal.JOURNAL).is_file() else None
     stored = study.user_attrs.get(journal.WORDS, []) if study else []
     return [*(word for word in stored if word.partition("=")[0] not in typed), *words]
@@ -299,8 +301,8 @@ def _with_stored(words: list[str]) -> list[str]:
 
 def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Options]:
     """Returns the name of the study, and the options; faulty ones have their defaults."""
-    own = [f"{key}={text}" for key, text in draft.texts.items() if key in OPTIONS and key not in draft.conditions]
-    values, wrong = read_values(own, OPTIONS)
+    own = [f"{key}={text}" for key, text in draft.texts.items() if key in OPTION_TYPES and key not in draft.conditions]
+    values, wrong = read_values(own, OPTION_TYPES)
     values = {key: None if value == "null" else value for key, value in values.items()}
     faults += wrong
     for key in ("study", "warm_start"):
@@ -308,7 +310,7 @@ def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Options]:
             message = f"{key} must be a name for a folder, of letters, digits, - and _, got {value}."
             faults.append(Fault(key, "type", message))
     name, hours = values.pop("study", None), values.get("hours")
-    if values.setdefault("trials", None if hours else TRIALS) is None and hours is None:
+    if values.setdefault("trials", None if hours else DEFAULT_TRIALS) is None and hours is None:
         faults.append(Fault("trials", "missing", "trials=null needs hours=HOURS: one of them ends the sweep."))
     if values.get("engine") == "ray" and importlib.util.find_spec("ray") is None:
         faults.append(Fault("engine", "package", 'engine=ray needs Ray: type pip install "sentattn[ray]".'))
@@ -335,8 +337,14 @@ def _objectives(settings: Mapping[str, str], faults: list[Fault]) -> tuple[Objec
     legal = ("metric", "mode")
     faults += [unknown(f"objective.{name}", "setting", name, legal) for name in settings if name not in legal]
     metrics = settings.get("metric", "val/accuracy").split(",")
-    faults += [unknown("objective.metric", "metric", name, METRICS) for name in metrics if name not in METRICS]
-    objectives = tuple(Objective(metric, METRICS[metric]) for metric in metrics if metric in METRICS)
+    faults += [
+        unknown("objective.metric", "metric", name, OBJECTIVE_METRICS)
+        for name in metrics
+        if name not in OBJECTIVE_METRICS
+    ]
+    objectives = tuple(
+        Objective(metric, OBJECTIVE_METRICS[metric]) for metric in metrics if metric in OBJECTIVE_METRICS
+    )
     modes = ",".join(objective.mode for objective in objectives)
     if len(objectives) == len(metrics) and settings.get("mode", modes) != modes:
         message = f"objective.mode of {','.join(metrics)} must be {modes}, got {settings['mode']}."

@@ -24,7 +24,7 @@ from sentattn.errors import Fault, SettingError, suggestion
 from sentattn.jobs.slots import SlotOptions
 
 COSTS = ("latency_ms.one", "latency_ms.batch", "parameters.total", "parameters.trainable", "peak_memory_bytes")
-METRICS: dict[str, str] = {
+OBJECTIVE_METRICS: dict[str, str] = {
     **{f"val/{metric}": mode for metric, mode in BETTER.items()},
     **dict.fromkeys((*COSTS, "seconds.train", "seconds.total"), "min"),
     "tokens_per_second": "max",
@@ -88,10 +88,10 @@ class Options(SlotOptions):
     engine: Literal["local", "ray"] = "local"
 
 
-OPTIONS: dict[str, Kind] = {"study": str | None, **get_type_hints(Options, include_extras=True)}
+OPTION_TYPES: dict[str, Kind] = {"study": str | None, **get_type_hints(Options, include_extras=True)}
 """The sweep's own keys with their types; `study=null` names a study by model and data."""
 NOT_SEARCHED: dict[str, str] = {
-    **dict.fromkeys(OPTIONS, "a sweep has one value of it"),
+    **dict.fromkeys(OPTION_TYPES, "a sweep has one value of it"),
     "seed": "seeds are repeats of a setting, and the best of several is lucky; type repeats=3, or one seed",
     **dict.fromkeys(("trainer", "trainer.accelerator"), SLOT),
     **dict.fromkeys(("logger", "tags", "checkpoint_minutes"), "it has no effect on the result"),

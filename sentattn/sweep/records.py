@@ -22,15 +22,15 @@ from sentattn.config.search_space import Dimension, Value, from_json
 from sentattn.config.types import Node
 from sentattn.errors import UserError
 from sentattn.jobs.pool import may_succeed_again
-from sentattn.run import CHECKPOINTS, LAST, LOCK, MODEL
+from sentattn.run import CHECKPOINT_FOLDER, LAST_CHECKPOINT, LOCK_FILE, MODEL_FOLDER
 from sentattn.sweep import journal
 from sentattn.sweep.plan import build_pruner
 
-TRIALS = "trials"
+TRIAL_FOLDER = "trials"
 """Folder of the run directories of the trials, in the folder of the study."""
 State: TypeAlias = Literal["complete", "pruned", "failed", "interrupted", "running"]
 DIRECTIONS: dict[str, Literal["minimize", "maximize"]] = {"max": "maximize", "min": "minimize"}
-STATES: dict[TrialState, State] = {
+STATE_NAMES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "pruned",
     TrialState.RUNNING: "running",
@@ -79,7 +79,7 @@ def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
     values = {key: space[key].value(value) if key in space else value for key, value in trial.params.items()}
     return Record(
         number=trial.number,
-        state=STATES.get(trial.state, "failed" if ERROR in attrs else "interrupted"),
+        state=STATE_NAMES.get(trial.state, "failed" if ERROR in attrs else "interrupted"),
         values=values,
         objectives=tuple(trial.values) if trial.state is TrialState.COMPLETE else None,
         steps=dict(trial.intermediate_values),
@@ -186,15 +186,15 @@ def continue_from(before: Path, folder: Path) -> None:
 
     The old folder keeps its metrics and its log; its checkpoints are moved to the new one.
     """
-    if any((run / CHECKPOINTS / LAST).is_file() for run in (before, *before.glob("seed-*"))):
-        shutil.copytree(before, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(f"{LOCK}*"))
+    if any((run / CHECKPOINT_FOLDER / LAST_CHECKPOINT).is_file() for run in (before, *before.glob("seed-*"))):
+        shutil.copytree(before, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(f"{LOCK_FILE}*"))
         delete_large(before)
 
 
 def delete_large(trial: Path) -> None:
     """Deletes checkpoints and models of a trial, which `from=` trains again; metrics and predictions stay."""
     for folder in (trial, *trial.glob("seed-*")):
-        for name in (CHECKPOINTS, MODEL):
+        for name in (CHECKPOINT_FOLDER, MODEL_FOLDER):
             shutil.rmtree(folder / name, ignore_errors=True)
 
 
@@ -225,7 +225,7 @@ class TrialTask:
     @property
     def folder(self) -> Path:
         """Its run directory."""
-        return Path(self.study) / TRIALS / str(self.number)
+        return Path(self.study) / TRIAL_FOLDER / str(self.number)
 
 
 class TrialReport:

@@ -28,9 +28,9 @@ from sentattn.console import plural
 from sentattn.errors import SettingError, UserError, first_line
 from sentattn.jobs.progress import format_objective, short_names
 from sentattn.rendering.html import draw, layout, plotly_script, render, safe
-from sentattn.run import REPORT, write_atomically
+from sentattn.run import REPORT_FILE, write_atomically
 from sentattn.sweep.artifacts import (
-    BEST,
+    BEST_FILE,
     find_confirmed,
     train_arguments,
     train_command,
@@ -38,7 +38,7 @@ from sentattn.sweep.artifacts import (
     write_table,
 )
 from sentattn.sweep.plan import Objective, Plan, quiet
-from sentattn.sweep.records import DIRECTIONS, STATES, Record, front
+from sentattn.sweep.records import DIRECTIONS, STATE_NAMES, Record, front
 
 D = TypeVar("D")
 T = TypeVar("T")
@@ -100,7 +100,7 @@ def as_study(
     taken = slice(None) if index is None else slice(index, index + 1)
     directions = [DIRECTIONS[objective.mode] for objective in objectives[taken]]
     study = optuna.create_study(storage=optuna.storages.InMemoryStorage(), directions=directions)
-    states = {name: state for state, name in STATES.items()}
+    states = {name: state for state, name in STATE_NAMES.items()}
     for record in records:
         is_complete = record.state == "complete"
         values = {key: value for key, value in record.values.items() if is_complete and key in space}
@@ -292,9 +292,9 @@ def write_report(plan: Plan, folder: Path, records: Sequence[Record]) -> list[st
         findings = Findings(plan, folder, records)
         text = page(findings)
     except Exception as error:  # no page keeps a sweep from its end
-        return [f"{folder / REPORT} is not up to date: {first_line(error)}."]
-    write_atomically(folder / REPORT, text)
-    return [f"{folder / REPORT}: {name} is missing: {message}." for name, message in findings.failures.items()]
+        return [f"{folder / REPORT_FILE} is not up to date: {first_line(error)}."]
+    write_atomically(folder / REPORT_FILE, text)
+    return [f"{folder / REPORT_FILE}: {name} is missing: {message}." for name, message in findings.failures.items()]
 
 
 def page(findings: Findings) -> str:
@@ -323,7 +323,7 @@ def page(findings: Findings) -> str:
         findings=findings,
         plan=plan,
         states=Counter(record.state for record in findings.records),
-        command=train_command(findings.folder / BEST, plan.overrides),
+        command=train_command(findings.folder / BEST_FILE, plan.overrides),
         arguments=" ".join(train_arguments(plan, findings.front[0].values)) if findings.front else "",
         charts={heading: findings.attempt(heading, partial(drawn, heading), []) for heading in figures},
         heading=[names.get(name, name) for name in table],

@@ -20,7 +20,7 @@ from sentattn.config.schema import Settings
 from sentattn.config.search_space import Dimension, Value, first_point, from_json, override, to_json
 from sentattn.config.types import as_typed
 from sentattn.errors import Fault, SettingError, UserError
-from sentattn.run import FORMAT, FORMAT_KEY
+from sentattn.run import FORMAT_KEY, RUN_FORMAT
 from sentattn.sweep import journal
 from sentattn.sweep.journal import ID, WORDS
 from sentattn.sweep.records import DIRECTIONS, ERROR, SPACE, WARM_START, record, trial_id
@@ -76,7 +76,12 @@ def _create(plan: Plan, storage: JournalStorage, folder: Path) -> optuna.Study:
         optuna.delete_study(study_name=plan.study, storage=storage)
     directions = [DIRECTIONS[objective.mode] for objective in plan.objectives]
     study = optuna.create_study(study_name=plan.study, storage=storage, directions=directions)
-    own = {WORDS: list(plan.words), OVERRIDES: list(plan.overrides), WARM_START: plan.warm_start, FORMAT_KEY: FORMAT}
+    own = {
+        WORDS: list(plan.words),
+        OVERRIDES: list(plan.overrides),
+        WARM_START: plan.warm_start,
+        FORMAT_KEY: RUN_FORMAT,
+    }
     if warm and (data := journal.load(folder.parent / str(plan.warm_start)).user_attrs.get(DATA)):
         own[DATA] = data  # of these trials; `require_data` compares it before a new trial
     for key, value in (_identity(plan) | own).items():

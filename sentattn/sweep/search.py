@@ -19,10 +19,10 @@ from sentattn.jobs import scheduler
 from sentattn.jobs.pool import LocalPool, Pool
 from sentattn.jobs.progress import JobProgress
 from sentattn.jobs.slots import Slot, find_slots, slots_line
-from sentattn.run import REPORT, SWEEPS, TRIALS, Run
+from sentattn.run import REPORT_FILE, SWEEP_FOLDER, TRIALS_FILE, Run
 from sentattn.sweep import journal
 from sentattn.sweep.artifacts import (
-    BEST,
+    BEST_FILE,
     describe_confirmed,
     find_confirmed,
     train_arguments,
@@ -87,7 +87,7 @@ def run(plan: Plan) -> tuple[list[SweepStudy], list[str]]:
     """
     plans = plan.studies or (plan,)
     with ExitStack() as stack:
-        folders = [Path(plan.output_dir) / SWEEPS / each.study for each in plans]
+        folders = [Path(plan.output_dir) / SWEEP_FOLDER / each.study for each in plans]
         pairs = zip(plans, folders, strict=True)
         studies = [stack.enter_context(SweepStudy.open(each, folder, run_trial)) for each, folder in pairs]
         for study in studies:
@@ -221,7 +221,7 @@ def write_files(study: SweepStudy, kind: type[BaseException] | None = None, *_: 
         if study.over() and study.is_leader() and study.best_trials():
             log_study(study.plan, study.folder, study.records())
     except OSError as error:
-        files = f"{BEST}, {TRIALS} and {REPORT} cannot be written ({error.strerror or error})"
+        files = f"{BEST_FILE}, {TRIALS_FILE} and {REPORT_FILE} cannot be written ({error.strerror or error})"
         message = f"{study.folder}: {files}. Free some space, and the same command writes them."
         if kind is None:
             raise RunError(Fault(str(study.folder), "unwritable", message)) from error

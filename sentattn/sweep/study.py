@@ -32,7 +32,7 @@ from sentattn.sweep.records import (
     ATTEMPT,
     ERROR,
     RETRY_OF,
-    TRIALS,
+    TRIAL_FOLDER,
     Record,
     TrialCounts,
     TrialTask,
@@ -94,7 +94,7 @@ class SweepStudy:
         self._touched = time.monotonic()
         self._began = self._touched - float(self._study.user_attrs.get(SECONDS, 0.0))
         ended = {each.number for each in trials if each.state in (TrialState.COMPLETE, TrialState.PRUNED)}
-        self._keep_best([number for number in ended if (folder / TRIALS / str(number)).exists()])
+        self._keep_best([number for number in ended if (folder / TRIAL_FOLDER / str(number)).exists()])
 
     @classmethod
     @contextmanager
@@ -140,12 +140,12 @@ class SweepStudy:
             asked.set_user_attr(SCHEDULER, self.number)
             values = suggest(asked, self.plan.space)
             self._running.add(asked.number)
-        folder = self.folder / TRIALS / str(asked.number)
+        folder = self.folder / TRIAL_FOLDER / str(asked.number)
         if folder.exists():  # of a trial that the journal has lost, as after a power cut
             folder.rename(f"{folder}-old-{secrets.token_hex(4)}")
         folder.mkdir(parents=True)
         if (retried := asked.user_attrs.get(RETRY_OF)) is not None:
-            continue_from(self.folder / TRIALS / str(retried), folder)
+            continue_from(self.folder / TRIAL_FOLDER / str(retried), folder)
         plan, objectives = self.plan, [objective.metric for objective in self.plan.objectives]
         arguments, settings = plan.trial_arguments(values), None
         with suppress(UserError):  # here composing takes a tenth of its time in a process of its own
@@ -290,7 +290,7 @@ class SweepStudy:
         before, self._kept = self._kept, {*ordered[: self.plan.keep]}
         self.front = {*ordered[: None if len(self.plan.objectives) > 1 else 1]}
         for number in {*numbers, *before} - self._kept:
-            delete_large(self.folder / TRIALS / str(number))
+            delete_large(self.folder / TRIAL_FOLDER / str(number))
 
 
 def _retry_of(before: FrozenTrial) -> FrozenTrial:

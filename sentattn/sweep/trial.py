@@ -25,7 +25,7 @@ from sentattn.distributed.devices import leave_step
 from sentattn.errors import Pruned, RunError, UserError
 from sentattn.jobs.pool import REFUSED, TRY_AGAIN, may_succeed_again
 from sentattn.loggers.wandb.run import TrialCallback
-from sentattn.run import CHECKPOINTS, METRICS, RESULT, Run
+from sentattn.run import CHECKPOINT_FOLDER, METRICS_FILE, RESULT_FILE, Run
 from sentattn.sweep.plan import metric_of
 from sentattn.sweep.records import TrialReport, TrialTask
 from sentattn.training.fit import fit
@@ -83,7 +83,7 @@ def _objectives(task: TrialTask, devices: int, report: TrialReport | None) -> li
         reached.append([math.nan if value is None else value for value in values])
         # Of several, each is compared with the training of other trials that has the same seed.
         prune = bool(task.repeats > 1 and compared and report and report.step(len(reached), reached[-1][0]))
-        if ranks.from_rank_zero(prune) and len(reached) < task.repeats:
+        if ranks.broadcast(prune) and len(reached) < task.repeats:
             return None
     return [statistics.fmean(column) for column in zip(*reached, strict=True)]
 
@@ -97,15 +97,15 @@ def _train(settings: Settings, directory: Path, study: str, callbacks: Sequence[
     with contextlib.suppress(RunError):
         if run.result["status"] in ("finished", "pruned"):  # the process was killed before it had recorded it
             return run
-    resume = directory if run.last_checkpoint.is_file() and not (directory / RESULT).exists() else None
+    resume = directory if run.last_checkpoint.is_file() and not (directory / RESULT_FILE).exists() else None
     try:
         return fit(settings, resume=resume, directory=directory, study=study, callbacks=callbacks)
     except RunError as error:
         if not resume or not any(fault.kind in ("conflict", "damaged") for fault in error.faults):
             raise
         print(f"This trial starts anew: {error}", flush=True)
-    shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
-    (directory / METRICS).unlink(missing_ok=True)
+    shutil.rmtree(directory / CHECKPOINT_FOLDER, ignore_errors=True)
+    (directory / METRICS_FILE).unlink(missing_ok=True)
     return fit(settings, directory=directory, study=study, callbacks=callbacks)
 
 
@@ -125,7 +125,7 @@ class ReportEpochs(Callback):
         self._reported = 0
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if ranks.from_rank_zero(self._step(trainer)):
+        if ranks.broadcast(self._step(trainer)):
             raise Pruned
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sentattn.config.request import read_request
 from sentattn.errors import first_line
 from sentattn.loggers.wandb.upload import wandb_settings
-from sentattn.run import REPORT
+from sentattn.run import REPORT_FILE
 from sentattn.sweep.artifacts import trial_table
 from sentattn.sweep.records import Record
 from sentattn.sweep.report import Findings
@@ -79,7 +79,7 @@ def media(findings: Findings) -> dict[str, object]:
     cells = [list(row) for row in zip(*table.values(), strict=True)]
     objects: dict[str, object] = {
         "table": wandb.Table(columns=list(table), data=cells, allow_mixed_types=True),
-        "report": wandb.Html((findings.folder / REPORT).read_text(encoding="utf-8"), inject=False),
+        "report": wandb.Html((findings.folder / REPORT_FILE).read_text(encoding="utf-8"), inject=False),
     }
     for objective, shares in zip(findings.plan.objectives, findings.importances, strict=True):
         if shares:

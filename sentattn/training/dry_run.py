@@ -119,7 +119,7 @@ def _matching_width(node: Node, model: TextClassifier, ids: Mapping[str, int], p
     """
     wanted = run.load(path).result.get("parameters", {}).get("trainable")
     if not wanted:
-        message = f"match_parameters={path}: {run.RESULT} does not say how many parameters the run has trained."
+        message = f"match_parameters={path}: {run.RESULT_FILE} does not say how many parameters the run has trained."
         raise RunError(Fault("match_parameters", "missing", message))
     part = "encoder" if "width" in node["encoder"] else "head"
 

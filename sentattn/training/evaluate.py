@@ -19,15 +19,15 @@ from torch import nn
 from sentattn import build
 from sentattn.config.compose import override
 from sentattn.config.types import Node, Tree
-from sentattn.console import WIDTH, Progress, table_lines
+from sentattn.console import TERMINAL_WIDTH, Progress, table_lines
 from sentattn.data.tokenizer import RULES
 from sentattn.distributed import ranks
 from sentattn.distributed.devices import MIXED, SINGLE, is_on_gpu
 from sentattn.errors import DataError, Fault, Pruned, RunError, UserError
 from sentattn.loggers import build_loggers
 from sentattn.metrics import MAJORITY, class_metrics, format_value, majority_share
-from sentattn.prediction.model import ENCODER, TEXT_SETTINGS, TOKENIZER, Classifier, LoadedRun
-from sentattn.run import MODEL, Run, summarize, writing
+from sentattn.prediction.model import ENCODER_ENTRY, TEXT_SETTINGS, TOKENIZER_FILE, Classifier, LoadedRun
+from sentattn.run import MODEL_FOLDER, Run, summarize, writing
 from sentattn.training.environment import (
     explained_torch_errors,
     git_revision,
@@ -138,7 +138,7 @@ def _read_data(run: LoadedRun, settings: Node, split: str | None = None) -> Text
     classifier = run.classifier
     text = classifier.config["text"]
     if text.get("tokenizer", RULES[0]) not in RULES:
-        text = {**text, "tokenizer": str(run.path / MODEL / TOKENIZER)}
+        text = {**text, "tokenizer": str(run.path / MODEL_FOLDER / TOKENIZER_FILE)}
     settings = {**settings, "data": {**settings["data"], "normalize": None, **text}}
     data = build.build_data(settings)
     if split is not None:
@@ -261,11 +261,11 @@ def evaluate_best(
         text = {key: settings["data"][key] for key in TEXT_SETTINGS}
         config = {"model": settings["model"], "text": text, "ordered": data.ordered, "class_counts": data.class_counts}
         if (encoder := module.model.embedding.fingerprint) is not None:
-            config[ENCODER] = encoder
+            config[ENCODER_ENTRY] = encoder
         classifier = Classifier(model=module.model, tokenizer=data.tokenizer, labels=data.labels, config=config)
         with writing(run.path):
             run.write_predictions({split: (data.split(split), values) for split, values in probabilities.items()})
-            classifier.save(run.path / MODEL)
+            classifier.save(run.path / MODEL_FOLDER)
         result = result_of(recorder, evaluations)
         result["rows"] = {split: len(data.split(split)) for split in ("train", *splits)}
         result["classes"] = {
@@ -317,4 +317,4 @@ def class_lines(classes: Mapping[str, Node], split: str) -> list[str]:
     more = (
         [f"  ({len(worst)} of {len(classes)} classes, those with the lowest F1)"] if len(worst) < len(classes) else []
     )
-    return [f"  {line}" for line in table_lines(rows, align="<>>>><", width=WIDTH - 2)] + more
+    return [f"  {line}" for line in table_lines(rows, align="<>>>><", width=TERMINAL_WIDTH - 2)] + more

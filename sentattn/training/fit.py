@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn import run as runs
-from sentattn.config.request import AUTO, Request
+from sentattn.config.request import AUTO_RESUME, Request
 from sentattn.config.schema import Settings
 from sentattn.console import Progress
 from sentattn.distributed import devices, ranks
@@ -69,7 +69,7 @@ def fit(
     settings = replace(settings, trainer=trainer_settings)
     with Signals() as signals, Progress(shown=ranks.is_rank_zero()) as progress, ExitStack() as stack:
         new = runs.Run(directory or runs.new_directory(settings), trust=True)  # its classes are those of this process
-        run = open_interrupted(resume) if resume else ranks.from_rank_zero(new)
+        run = open_interrupted(resume) if resume else ranks.broadcast(new)
         stack.enter_context(explained_end(run, signals))
         if ranks.is_rank_zero():
             runs.require_writable(settings.output_dir)
@@ -118,7 +118,7 @@ def fit_seeds(request: Request) -> Iterator[runs.Run]:
     """
     if request.origin is not None:
         require_encoder(runs.Run(request.origin), request.settings)
-    if request.resume not in (None, AUTO):
+    if request.resume not in (None, AUTO_RESUME):
         yield fit(request.settings, resume=Path(str(request.resume)))
         return
     faults: list[Fault] = []
@@ -143,11 +143,11 @@ def fit_seeds(request: Request) -> Iterator[runs.Run]:
 def _fit(settings: Settings, request: Request) -> runs.Run:
     if request.resume is None:
         return fit(settings)
-    if request.seeds > 1 and (finished := ranks.from_rank_zero(find_finished(settings))):
+    if request.seeds > 1 and (finished := ranks.broadcast(find_finished(settings))):
         print(f"{finished} is finished.")
         return runs.load(finished)
     # The search locks runs, so that several ranks would find one another's locks.
-    interrupted = ranks.from_rank_zero(find_interrupted(settings) if ranks.is_rank_zero() else None)
+    interrupted = ranks.broadcast(find_interrupted(settings) if ranks.is_rank_zero() else None)
     print(f"Continuing {interrupted}." if interrupted else "No interrupted run of these settings: a new one begins.")
     return fit(settings, resume=interrupted)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from sentattn import run
 from sentattn.config.schema import Settings
 from sentattn.distributed import ranks
-from sentattn.distributed.devices import LOOPBACK, cores, rank_info
+from sentattn.distributed.devices import LOOPBACK_ADDRESS, cores, rank_info
 from sentattn.errors import Fault, Interruption, RunError, TrainingError, UserError
 from sentattn.training.resume import advice, open_interrupted
 from sentattn.training.signals import Signals
@@ -53,7 +53,7 @@ def launch(
     if code in INTERRUPTED:
         raise Interruption(code - 128, advice(record))
     if code:
-        has_failed = (record.path / run.RESULT).exists()
+        has_failed = (record.path / run.RESULT_FILE).exists()
         reason = f"The training on {devices} devices has ended with code {code}; what its processes say is above."
         fault = Fault("trainer.devices", "failed", reason if has_failed else f"{reason} {advice(record)}")
         raise (TrainingError if has_failed else RunError)(fault)
@@ -78,7 +78,12 @@ def run_ranks(program: Sequence[str], devices: int) -> int:
     """
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores() // devices)))
-    options = ["--standalone", f"--local-addr={LOOPBACK}", f"--log-dir={os.devnull}", f"--nproc-per-node={devices}"]
+    options = [
+        "--standalone",
+        f"--local-addr={LOOPBACK_ADDRESS}",
+        f"--log-dir={os.devnull}",
+        f"--nproc-per-node={devices}",
+    ]
     command = [sys.executable, "-m", "torch.distributed.run", *options, *program]
     with tempfile.TemporaryDirectory(prefix="sentattn-") as folder, Signals() as signals:
         variables = {"PYTHONPATH": path, "OMP_NUM_THREADS": threads, FOLDER: folder, ranks.LAUNCHER: str(os.getpid())}

@@ -142,7 +142,7 @@ class LitClassifier(LightningModule):
         `train/accuracy` and `train/f1_weighted` are those of the logits that the loss was computed from: with dropout,
         and of weights that change with each step. `train/lr` is the learning rate of the last step.
         """
-        counts_CC = ranks.total(self._counts()).cpu().numpy().astype(np.float64)
+        counts_CC = ranks.all_reduce_sum(self._counts()).cpu().numpy().astype(np.float64)
         metrics = self.train_means() | {"train/lr": self.lr}
         metrics["train/accuracy"] = float(np.trace(counts_CC) / counts_CC.sum())
         metrics["train/f1_weighted"] = float(CONFUSION_METRICS["f1_weighted"](counts_CC))
@@ -201,7 +201,7 @@ class LitClassifier(LightningModule):
 
     def on_save_checkpoint(self, checkpoint: State) -> None:
         checkpoint["means"] = self.means.state_dict()
-        checkpoint["confusion"] = ranks.total(self._counts()).cpu()
+        checkpoint["confusion"] = ranks.all_reduce_sum(self._counts()).cpu()
 
     def on_load_checkpoint(self, checkpoint: State) -> None:
         self.means.load_state_dict(checkpoint["means"])
@@ -229,7 +229,7 @@ class LitClassifier(LightningModule):
     def on_validation_epoch_end(self) -> None:
         width, terms = self._rows[0].shape[1], len(self.loss.terms)
         local = torch.cat([torch.cat(self._rows).flatten(), self._terms.flatten()]).cpu().double().numpy()
-        gathered = [np.split(values, [len(values) - 2 * terms]) for values in ranks.gather(local)]
+        gathered = [np.split(values, [len(values) - 2 * terms]) for values in ranks.all_gather(local)]
         rows = np.concatenate([values.reshape(-1, width) for values, _ in gathered])
         rows = rows[rows[:, 0].argsort()]
         sums, weights = np.sum([values for _, values in gathered], axis=0).reshape(terms, 2).T
@@ -280,7 +280,7 @@ class LitClassifier(LightningModule):
         else:
             trainable = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
             local = self.loss.of_no_rows(0 * torch.stack([parameter.sum() for parameter in trainable]).sum())
-        return self.loss.over_processes(local, batch.labels_B, ranks.summed)
+        return self.loss.over_processes(local, batch.labels_B, ranks.differentiable_sum)
 
 
 def build_lit(

@@ -22,7 +22,7 @@ from sentattn.metrics import ORDERED_ONLY
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import TrainingTexts
 from sentattn.prediction.model import read_files
-from sentattn.run import MODEL, WEIGHTS, Run
+from sentattn.run import MODEL_FOLDER, WEIGHTS_FILE, Run
 from sentattn.training import environment
 from sentattn.training.checkpoint import read_identity
 from sentattn.training.evaluate import Evaluator
@@ -39,7 +39,7 @@ def choose_precision(trainer: Node) -> Node:
         return trainer
     if devices.is_on_gpu(trainer):
         torch.cuda.init()  # type: ignore[no-untyped-call]  # torch has no types for it
-    trainer = ranks.from_rank_zero(devices.resolve_precision(trainer) if ranks.is_rank_zero() else trainer)
+    trainer = ranks.broadcast(devices.resolve_precision(trainer) if ranks.is_rank_zero() else trainer)
     print(f"Precision: {trainer['precision']} (trainer.precision=auto).")
     return trainer
 
@@ -142,7 +142,7 @@ def identify(
 
 def weights_hash(run: str) -> str:
     """Returns the hash of a run's weights, 16 hexadecimal digits."""
-    return sha256(Path(run) / MODEL / WEIGHTS)[:16]
+    return sha256(Path(run) / MODEL_FOLDER / WEIGHTS_FILE)[:16]
 
 
 def start_from(run: str, model: TextClassifier, tokenizer: Tokenizer) -> list[str]:
@@ -154,7 +154,7 @@ def start_from(run: str, model: TextClassifier, tokenizer: Tokenizer) -> list[st
         RunError: If the run's model is damaged.
         SettingError: If no weight fits.
     """
-    _, _, other, saved = read_files(Path(run) / MODEL)
+    _, _, other, saved = read_files(Path(run) / MODEL_FOLDER)
     own = model.state_dict()
     taken = {name: saved[name] for name in own if name in saved and own[name].shape == saved[name].shape}
     has_same_words = (tokenizer.fingerprint, tokenizer.words) == (other.fingerprint, other.words)

@@ -19,7 +19,7 @@ from sentattn.data.batching import Batch, BatchLoader
 from sentattn.distributed import ranks
 from sentattn.errors import Fault, Interruption, RunError
 from sentattn.metrics import format_value
-from sentattn.run import METRICS, Run, replacing, write_atomically
+from sentattn.run import METRICS_FILE, Run, replacing, write_atomically
 from sentattn.training.checkpoint import random_state, read_checkpoint, restore_random_state
 from sentattn.training.lit_module import LitClassifier, State
 from sentattn.training.signals import Signals
@@ -126,7 +126,7 @@ class Recorder(Checkpoint):
             "seconds": self.seconds,
             "batches": self._batches,
             "is_stopped": self._is_stopped,
-            "random": ranks.gather(random_state()),
+            "random": ranks.all_gather(random_state()),
         }
 
     def load_state_dict(self, state_dict: State) -> None:
@@ -136,7 +136,7 @@ class Recorder(Checkpoint):
         self._started -= state_dict["seconds"]
         if ranks.is_rank_zero():
             # Lines of epochs after the checkpoint are dropped: these epochs are trained again.
-            write_atomically(self.run.path / METRICS, "".join(json.dumps(row) + "\n" for row in self.rows))
+            write_atomically(self.run.path / METRICS_FILE, "".join(json.dumps(row) + "\n" for row in self.rows))
             if not self._loaded["batches"]:
                 self._keep_best()  # the process may have ended between the two files
 
@@ -177,7 +177,7 @@ class Recorder(Checkpoint):
         due = 0
         if not ranks.several() or self.minutes == 0 or done // step % SIGNAL_POLL_STEPS == 0:
             is_late = self.minutes is not None and time.monotonic() - self._written >= 60 * self.minutes
-            due = ranks.largest(is_late or bool(self.signals.received))
+            due = ranks.all_reduce_max(is_late or bool(self.signals.received))
         if due or done + step >= batches:  # the validation is next
             self._write(trainer, batches=done)
         if due:
@@ -185,7 +185,7 @@ class Recorder(Checkpoint):
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._add_train_seconds()
-        self._validation_batches = -ranks.largest(-int(sum(trainer.num_val_batches)))
+        self._validation_batches = -ranks.all_reduce_max(-int(sum(trainer.num_val_batches)))
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Batch, batch_idx: int, dataloader_idx: int = 0
@@ -216,7 +216,7 @@ class Recorder(Checkpoint):
         self.add(row)
         self.progress.close()
         if ranks.is_rank_zero():
-            with (self.run.path / METRICS).open("a", encoding="utf-8") as file:
+            with (self.run.path / METRICS_FILE).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
         names = dict.fromkeys(["train/loss", "val/loss", "val/accuracy", self.metric])
         words = [f"epoch {epoch}/{trainer.max_epochs}", *(f"{name} {format_value(row[name])}" for name in names)]
@@ -249,7 +249,7 @@ class Recorder(Checkpoint):
 
     def _stop_if_signalled(self) -> None:
         """Ends the training on all ranks if any of them received a signal."""
-        if received := ranks.largest(self.signals.received or 0):
+        if received := ranks.all_reduce_max(self.signals.received or 0):
             raise Interruption(received)
 
     def _write(self, trainer: Trainer, *, batches: int) -> str | None:
@@ -263,12 +263,12 @@ class Recorder(Checkpoint):
             reason = error.strerror or str(error)
             last = self.run.last_checkpoint
             print(f"{last} cannot be written ({reason}); the previous one is kept.", flush=True)
-            return ranks.from_rank_zero(reason)
-        return ranks.from_rank_zero(None)
+            return ranks.broadcast(reason)
+        return ranks.broadcast(None)
 
     def _add_tokens(self) -> None:
         """Adds what each rank has trained on since the last call."""
-        self._tokens += sum(ranks.gather(self._own_tokens))
+        self._tokens += sum(ranks.all_gather(self._own_tokens))
         self._own_tokens = 0
 
     def _add_train_seconds(self) -> None:

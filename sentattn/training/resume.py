@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sentattn import run
-from sentattn.config.compose import ENCODER, TOKENIZER
+from sentattn.config.compose import ENCODER_KEY, TOKENIZER_KEY
 from sentattn.config.groups import get_path
 from sentattn.config.hashing import setting_hash
 from sentattn.config.schema import HASHED_BY_CONTENT
@@ -38,7 +38,7 @@ def open_interrupted(path: Path) -> run.Run:
     interrupted = run.load(path)
     path = interrupted.path
     again = f"to train with its settings from the start: {_train_from(interrupted)}"
-    if (path / run.RESULT).exists():
+    if (path / run.RESULT_FILE).exists():
         status = interrupted.result.get("status")
         raise RunError(Fault("resume", "conflict", f"{path} has ended ({status}), nothing is left to resume; {again}"))
     if not interrupted.last_checkpoint.is_file():
@@ -66,25 +66,26 @@ def require_encoder(saved: run.Run, settings: Node) -> None:
     Raises:
         RunError: If they have, and `settings` have the same encoder as the run.
     """
-    if get_path(settings, ENCODER) == get_path(saved.settings, ENCODER) and (change := _encoder_change(saved)):
+    if get_path(settings, ENCODER_KEY) == get_path(saved.settings, ENCODER_KEY) and (change := _encoder_change(saved)):
+        encoder = shlex.quote(str(get_path(settings, ENCODER_KEY)))
         message = (
             f"{saved.path} began with other files of the pretrained encoder: {change}. Restore them, or train on those "
-            f"of now from the start: {_train_from(saved)} {ENCODER}={shlex.quote(str(get_path(settings, ENCODER)))}"
+            f"of now from the start: {_train_from(saved)} {ENCODER_KEY}={encoder}"
         )
-        raise RunError(Fault(ENCODER, "conflict", message))
+        raise RunError(Fault(ENCODER_KEY, "conflict", message))
 
 
 def _encoder_change(saved: run.Run) -> str:
     """Returns which hash a run's encoder had and has now; empty where that is the same, or cannot be known."""
     from sentattn.training.checkpoint import read_identity
 
-    if (name := get_path(saved.settings, ENCODER)) is None:
+    if (name := get_path(saved.settings, ENCODER_KEY)) is None:
         return ""
     with suppress(UserError):  # which the training raises
-        is_over = (saved.path / run.RESULT).exists()
+        is_over = (saved.path / run.RESULT_FILE).exists()
         before = saved.result.get("encoder") if is_over else read_identity(saved.last_checkpoint)["encoder"]
-        now = content_hash(find_folder(get_path(saved.settings, TOKENIZER), key=ENCODER))  # with its revision
-        return "" if before in (None, now) else f"{ENCODER}={name} had the hash {before}, and has {now} now"
+        now = content_hash(find_folder(get_path(saved.settings, TOKENIZER_KEY), key=ENCODER_KEY))  # with its revision
+        return "" if before in (None, now) else f"{ENCODER_KEY}={name} had the hash {before}, and has {now} now"
     return ""
 
 
@@ -121,7 +122,9 @@ class SavedRuns:
         folder = Path(settings["output_dir"]) / settings["data"]["name"] / settings["model"]["name"]
         if folder not in self._by_identity:
             found = self._by_identity[folder] = {}
-            paths = sorted((file.parent for file in folder.glob(f"*/{run.CONFIG}")), reverse=True)  # begin with time
+            paths = sorted(
+                (file.parent for file in folder.glob(f"*/{run.CONFIG_FILE}")), reverse=True
+            )  # begin with time
             for saved in map(run.Run, paths):
                 if saved.path not in self._identities:
                     self._identities[saved.path] = _identity(saved)
@@ -135,7 +138,7 @@ class SavedRuns:
     def without_result(self, settings: Node) -> Iterator[tuple[Path, bool]]:
         """Yields the runs of these settings that have not ended, the newest first, and whether it is being trained."""
         for saved in self.of(settings):
-            if not (saved.path / run.RESULT).exists():
+            if not (saved.path / run.RESULT_FILE).exists():
                 yield saved.path, run.is_locked(saved.path)
 
 

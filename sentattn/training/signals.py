@@ -14,7 +14,7 @@ from types import FrameType, TracebackType
 
 from sentattn.distributed import ranks
 from sentattn.errors import Interruption, RunError
-from sentattn.run import CONFIG, Run
+from sentattn.run import CONFIG_FILE, Run
 from sentattn.training.resume import advice
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
@@ -78,7 +78,7 @@ def explained_end(run: Run, signals: Signals) -> Iterator[None]:
     try:
         yield
     except Interruption as interruption:
-        if (run.path / CONFIG).is_file() and not run.last_checkpoint.is_file() and ranks.is_rank_zero():
+        if (run.path / CONFIG_FILE).is_file() and not run.last_checkpoint.is_file() and ranks.is_rank_zero():
             shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained yet
         raise Interruption(interruption.number, advice(run)) from None
     except RunError as error:

@@ -293,7 +293,7 @@ def use_cached_states(
     if (plan := plan_states(data, model, test=test)) is None:
         return
     encoder, layers, caches, splits, missing, has_room = plan
-    if not ranks.from_rank_zero(has_room):
+    if not ranks.broadcast(has_room):
         sizes = f"{decimal(missing.size)}, and {decimal(caches[0].free())} are free"
         print(f"States are not cached, since they take {sizes}: they are computed in every epoch.")
         return
@@ -308,7 +308,7 @@ def use_cached_states(
         print(f"States{of} of {missing.texts:,} texts ({decimal(missing.size)}) are cached in {place}.")
     rank, tokens = ranks.rank(), BATCH_TOKENS if device.type == "cpu" else GPU_TOKENS
     compute_states(caches, splits, encode, progress, rank=rank, world_size=ranks.world(), batch_tokens=tokens)
-    ranks.largest(0)  # until all have theirs
+    ranks.all_reduce_max(0)  # until all have theirs
     # Ranks on a machine with a cache of its own compute the rest there.
     compute_states(caches, splits, encode, progress, rank=rank, batch_tokens=tokens)
     for split in splits:

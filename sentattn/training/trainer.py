@@ -15,7 +15,7 @@ from pytorch_lightning.strategies import DDPStrategy
 
 from sentattn.build import instantiate
 from sentattn.config.groups import nodes
-from sentattn.config.targets import TARGET
+from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Node
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, SettingError, TrainingError, first_line
@@ -68,7 +68,7 @@ def build_callbacks(settings: Node) -> dict[str, Callback]:
         try:
             callbacks[key] = instantiate(node, Callback, **(objective if key == EARLY_STOPPING else {}))
         except Exception as error:
-            message = f"{key}: {node[TARGET]} cannot be built: {first_line(error)}."
+            message = f"{key}: {node[TARGET_KEY]} cannot be built: {first_line(error)}."
             raise SettingError(Fault(key, "invalid", message)) from error
     return callbacks
 

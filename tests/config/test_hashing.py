@@ -14,7 +14,7 @@ from sentattn.config.groups import conf_dir, get_path, load
 from sentattn.config.hashing import setting_hash
 from sentattn.config.parameters import TABLE
 from sentattn.config.schema import TOP
-from sentattn.run import FORMAT
+from sentattn.run import RUN_FORMAT
 
 WITHOUT_EFFECT = [
     *("trainer.num_sanity_val_steps=2", "trainer.log_every_n_steps=1", "trainer.log_every_n_steps=null"),
@@ -69,7 +69,7 @@ def test_another_default_needs_another_format() -> None:
     top = load(conf_dir() / "train.yaml")
     defaults |= {key: get_path(top, key) for key in TOP}
     digest = hashlib.sha256(json.dumps(defaults, sort_keys=True).encode()).hexdigest()[:12]
-    assert (FORMAT, digest) == DEFAULTS, (
+    assert (RUN_FORMAT, digest) == DEFAULTS, (
         "Defaults of constructors or of conf/train.yaml have changed, and hashes leave defaults out. If a setting only "
         "came or went, write the new digest here. If one has another default, raise sentattn.run.FORMAT as well, so "
         "that runs with both are not taken for seeds of one setting, and name the commit that reads the old format."

@@ -13,7 +13,7 @@ from refusals import assert_refused, fault_of
 
 from sentattn.data.cache import no_progress
 from sentattn.data.readers.download import REGISTRY
-from sentattn.data.vector_file import NAMES, VectorFile, width
+from sentattn.data.vector_file import VECTOR_NAMES, VectorFile, width
 
 TEXT = "the 0.1 0.2 0.3\ncat 1 2 3\n"
 
@@ -31,8 +31,8 @@ def zipped(path: Path, members: dict[str, str], compression: int = zipfile.ZIP_D
 
 
 def test_named_vectors_are_in_archives_that_can_be_downloaded() -> None:
-    assert {archive for archive, _ in NAMES.values()} <= set(REGISTRY)
-    assert NAMES["glove.6B.300d"] == ("glove.6B.zip", 300)
+    assert {archive for archive, _ in VECTOR_NAMES.values()} <= set(REGISTRY)
+    assert VECTOR_NAMES["glove.6B.300d"] == ("glove.6B.zip", 300)
 
 
 def test_width_of_names_and_files(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from plans import plan
 from sentattn.config.compose import compose
 from sentattn.config.groups import conf_dir, get_path
 from sentattn.config.request import read_request, read_saved
-from sentattn.run import FORMAT, Run, yaml_text
+from sentattn.run import RUN_FORMAT, Run, yaml_text
 from sentattn.sweep.artifacts import (
     costs,
     describe_confirmed,
@@ -173,7 +173,7 @@ def confirmed(folder: Path, values: Sequence[float]) -> dict[str, Any]:
         path.mkdir()
         (path / "config.yaml").write_text(yaml_text({"seed": seed}))
         metrics = {"train/loss": 1.0, "val/accuracy": value, "test/accuracy": value - 0.01}
-        (path / "result.json").write_text(json.dumps({"format": FORMAT, "metrics": metrics}))
+        (path / "result.json").write_text(json.dumps({"format": RUN_FORMAT, "metrics": metrics}))
         runs.append(Run(path))
     write_confirmed(plan(HOPS), folder, WINNER, runs)
     found = find_confirmed(folder, 4)

@@ -68,7 +68,7 @@ def test_a_command_without_a_range_says_that_the_default_sweep_is_read() -> None
 
 
 def test_settings_of_a_named_sweep_are_faults_each() -> None:
-    expected = {"model.encoder.hidden", "model.attention.hops", "loss.penalty"}
+    expected = {"model.attention.hops", "loss.penalty"}
     assert {key for key, _ in kinds("sweep=default", "model=mean")} == expected
 
 

@@ -92,15 +92,15 @@ def test_a_run_that_cannot_be_written_is_neither_resumed_nor_being_trained(
 ) -> None:
     older, newer = make_run(settings), make_run(settings, "20260102-000000-aaaa")
     monkeypatch.setattr(os, "access", lambda path, mode: path != newer)
-    (newer / run.LOCK).mkdir()  # which nobody can lock
+    (newer / run.LOCK_FILE).mkdir()  # which nobody can lock
     assert find_interrupted(settings) == older
     assert find_running(settings) is None
 
 
 def test_a_look_at_a_lock_does_not_keep_a_training_from_it(settings: dict[str, Any]) -> None:
     path = make_run(settings)
-    (path / run.LOCK).touch()
-    with (path / run.LOCK).open() as look:
+    (path / run.LOCK_FILE).touch()
+    with (path / run.LOCK_FILE).open() as look:
         fcntl.flock(look, fcntl.LOCK_SH)
         assert not run.is_locked(path)
         Timer(0.05, look.close).start()

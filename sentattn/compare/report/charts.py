@@ -24,7 +24,7 @@ from sentattn.compare.report.summaries import (
 from sentattn.compare.runs import Setting
 from sentattn.console import Table, format_count
 from sentattn.metrics import Ints, class_values
-from sentattn.rendering.html import BLUE, GREY, ORANGE, layout, safe
+from sentattn.rendering.html import PAGE_BLUE, PAGE_GREY, PAGE_ORANGE, layout, safe
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Row: TypeAlias = dict[str, Any]
 """A mark by the names of its columns; of a setting, `rank` and `settings` are its place and its name."""
 
-COLOURS = (BLUE, ORANGE, "#2a9d6f", "#b5479b", "#9a7b1f", "#d1495b", "#6b7fd7", "#5b8a94")
+COLOURS = (PAGE_BLUE, PAGE_ORANGE, "#2a9d6f", "#b5479b", "#9a7b1f", "#d1495b", "#6b7fd7", "#5b8a94")
 MAX_DRAWN = len(COLOURS)
 """Settings that are drawn, the best of the leaderboard; the tables have all."""
 MAX_SLICED = 4
@@ -77,7 +77,7 @@ def key(settings: Sequence[Setting]) -> list[tuple[int, str, str]]:
 
 def colour(rank: int) -> str:
     """Returns the colour of a setting by its place, from 1 on; grey for those beyond the last colour."""
-    return COLOURS[rank - 1] if rank <= MAX_DRAWN else GREY
+    return COLOURS[rank - 1] if rank <= MAX_DRAWN else PAGE_GREY
 
 
 def chart(
@@ -184,7 +184,7 @@ def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
         drawn = chart("scatter", rows, title, height=290, most=len(settings), **look)
         drawn.figure.update_traces(marker_size=11, textposition="middle right")
         x, y = ([rows[i][name] for i in front] for name in (title, ACCURACY))
-        line = {"color": GREY, "width": 1.5, "dash": "dot", "shape": "hv"}
+        line = {"color": PAGE_GREY, "width": 1.5, "dash": "dot", "shape": "hv"}
         drawn.figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip")
         drawn.figure.update_xaxes(exponentformat="SI", nticks=5)
         low, high = min(row[title] for row in rows), max(row[title] for row in rows)
@@ -230,7 +230,7 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
             continue
         look: Row = {"x": "epoch", "y": title, "line_group": "seed", "markers": True}
         if is_single:
-            look |= {"color": "rows", "color_discrete_map": {"validation": colour(1), "training": GREY}}
+            look |= {"color": "rows", "color_discrete_map": {"validation": colour(1), "training": PAGE_GREY}}
         drawn = chart("line", rows, title, height=280, **look)
         drawn.figure.update_traces(marker_size=5).update_layout(showlegend=is_single)
         drawn.figure.update_xaxes(dtick=max(1, round(max(row["epoch"] for row in rows) / 8)))
@@ -316,7 +316,7 @@ def reliability_chart(settings: Sequence[Setting]) -> list[Chart]:
     ]
     drawn = chart("line", rows, height=300, x=PROBABILITY, y=ACCURACY, markers=True)
     lowest = min(min(row[PROBABILITY], row[ACCURACY]) for row in rows if row["rank"] <= MAX_DRAWN)
-    diagonal = {"color": GREY, "width": 1.5, "dash": "dot"}
+    diagonal = {"color": PAGE_GREY, "width": 1.5, "dash": "dot"}
     drawn.figure.update_traces(marker_size=5)
     drawn.figure.add_scatter(x=[lowest, 1], y=[lowest, 1], mode="lines", line=diagonal, hoverinfo="skip")
     return [drawn]

@@ -32,7 +32,7 @@ from sentattn.compare.runs import Setting
 from sentattn.console import Table
 from sentattn.errors import UserError
 from sentattn.rendering.html import draw, plotly_script, render, shaded_pieces
-from sentattn.run import REPORT, write_atomically, writing
+from sentattn.run import REPORT_FILE, write_atomically, writing
 
 FIRST_COLUMNS = ("accuracy", "log_loss", "parameters", "train_seconds")
 """Columns of the leaderboard that are shown next to the names of the settings; a click shows all."""
@@ -80,7 +80,7 @@ def write_report(path: Path, comparisons: Sequence[Comparison]) -> list[str]:
 def page(parts: Sequence[Part]) -> str:
     """Returns the page, with plotly's script in it once."""
     functions = {"draw": draw, "shaded": shaded_pieces}
-    return render("sentattn.compare.report", REPORT, parts=parts, plotly=plotly_script(), **functions)
+    return render("sentattn.compare.report", REPORT_FILE, parts=parts, plotly=plotly_script(), **functions)
 
 
 def part(comparison: Comparison) -> Part:

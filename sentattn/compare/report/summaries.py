@@ -23,9 +23,9 @@ from sentattn.config.schema import SEEDS
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
 from sentattn.metrics import BINS, Floats, Ints, calibration_bins
-from sentattn.prediction.model import LABELS, LoadedRun
+from sentattn.prediction.model import LABELS_FILE, LoadedRun
 from sentattn.prediction.prediction import Prediction
-from sentattn.run import METRICS, MODEL
+from sentattn.run import METRICS_FILE, MODEL_FOLDER
 
 HOPS, TRAIN_SIZE = "model.attention.hops", "data.train_size"
 LENGTH_BINS = 5
@@ -89,7 +89,7 @@ def confusion(setting: Setting) -> Floats:
 def learning_curve(folder: Path) -> list[dict[str, float]]:
     """Returns a row of metrics for each epoch of a run; none where it has no readable file of them."""
     with suppress(OSError, ValueError):
-        rows = [json.loads(line) for line in (folder / METRICS).read_text(encoding="utf-8").splitlines()]
+        rows = [json.loads(line) for line in (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines()]
         return [row for row in rows if isinstance(row, dict) and "epoch" in row]
     return []
 
@@ -126,7 +126,7 @@ def class_names(comparison: Comparison) -> list[str]:
     classes = comparison.runs[0].probabilities_NC.shape[1]
     for setting in comparison.settings:
         with suppress(OSError, ValueError):
-            names = json.loads((setting.runs[0].path / MODEL / LABELS).read_text(encoding="utf-8"))
+            names = json.loads((setting.runs[0].path / MODEL_FOLDER / LABELS_FILE).read_text(encoding="utf-8"))
             if isinstance(names, list) and len(names) == classes:
                 return [str(name) for name in names]
     return [str(number) for number in range(classes)]
@@ -221,4 +221,4 @@ def examples(
 
 def _trained(settings: Sequence[Setting]) -> list[int]:
     """The indices of the settings whose first run has a model."""
-    return [rank for rank, setting in enumerate(settings) if (setting.runs[0].path / MODEL).is_dir()]
+    return [rank for rank, setting in enumerate(settings) if (setting.runs[0].path / MODEL_FOLDER).is_dir()]

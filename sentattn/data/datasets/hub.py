@@ -13,7 +13,7 @@ from sentattn.config.types import Tree, checked
 from sentattn.data.cache import Progress
 from sentattn.data.corpus import Source
 from sentattn.data.datasets.table import RecordData, TableSource, name_of
-from sentattn.data.readers.hub import KEY, find
+from sentattn.data.readers.hub import DATASET_KEY, find
 from sentattn.data.readers.tables import Record, label_name, steps
 from sentattn.errors import DataError, Fault
 
@@ -58,7 +58,7 @@ class HubSource(TableSource):
                 record, label = Record(f"row {number}", values), values[self._label]
                 yield path, record, names[label] if names else name_of(record, "label", self._label, path)
         except UnicodeDecodeError as error:
-            raise DataError(Fault(KEY, "damaged", f"{path}: a text is not UTF-8 ({error}).")) from error
+            raise DataError(Fault(DATASET_KEY, "damaged", f"{path}: a text is not UTF-8 ({error}).")) from error
 
 
 class Hub(RecordData):

@@ -13,7 +13,7 @@ from sentattn.data.readers.archives import neighbour
 from sentattn.data.readers.tables import as_columns, setting_faults
 from sentattn.errors import DataError, Fault, require_packages, suggestion
 
-KEY, TARGET = "data.dataset", "sentattn.data.datasets.hub.Hub"
+DATASET_KEY, TARGET = "data.dataset", "sentattn.data.datasets.hub.Hub"
 SPLITS = {"train": "train", "validation": "val", "val": "val", "dev": "val", "valid": "val", "test": "test"}
 """Our names of the splits of the Hub."""
 TIMEOUT, SHOWN = 10.0, 300
@@ -39,12 +39,14 @@ def find(data: Node) -> tuple[Tree, Tree, tuple[str, ...]]:
     require_packages("data", "data=hub", ["datasets"], "sentattn[hub]")
     if not (dataset := data["dataset"]):
         message = "data=hub has no rows: type data.dataset=USER/NAME, such as fancyzhx/ag_news, or a folder."
-        raise DataError(Fault(KEY, "missing", message))
+        raise DataError(Fault(DATASET_KEY, "missing", message))
     loaded = _load(dataset, data["config"], data["revision"])
     splits = {split: loaded[name] for name, split in SPLITS.items() if loaded.get(name)}
     if not splits:
-        message = f"{KEY}={dataset} must have rows in a split train or test, got the splits {', '.join(loaded)}."
-        raise DataError(Fault(KEY, "missing", message))
+        message = (
+            f"{DATASET_KEY}={dataset} must have rows in a split train or test, got the splits {', '.join(loaded)}."
+        )
+        raise DataError(Fault(DATASET_KEY, "missing", message))
     columns = _find_columns(next(iter(splits.values())).features, data)
     splits = {split: rows for split, rows in splits.items() if columns["label"] in rows.features}
     for rows in splits.values():  # their columns may differ
@@ -87,8 +89,12 @@ def _load(dataset: str, config: str | None, revision: str | None) -> Tree:
     except Exception as error:  # the library meets damaged files with errors of many kinds
         is_general = isinstance(error, datasets.exceptions.DatasetGenerationError)
         reason = textwrap.shorten(str((is_general and error.__cause__) or error), SHOWN) or type(error).__name__
-        message = f"{KEY}={dataset} cannot be loaded: {reason.rstrip('.')}.{advice and advice + neighbour(path)}"
-        raise DataError(Fault(KEY, "not_found" if isinstance(error, OSError) else "damaged", message)) from error
+        message = (
+            f"{DATASET_KEY}={dataset} cannot be loaded: {reason.rstrip('.')}.{advice and advice + neighbour(path)}"
+        )
+        raise DataError(
+            Fault(DATASET_KEY, "not_found" if isinstance(error, OSError) else "damaged", message)
+        ) from error
 
 
 @functools.lru_cache(maxsize=2)

@@ -329,7 +329,7 @@ TEXT: dict[str, Reader] = {
     ".ndjson": read_json,
     ".json": read_json,
 }
-JSON, PARQUET = (".jsonl", ".ndjson", ".json"), ".parquet"
+JSON_ENDINGS, PARQUET = (".jsonl", ".ndjson", ".json"), ".parquet"
 ENDINGS = (*TEXT, PARQUET)
 """Endings of tables; all but parquet may be compressed, with an ending of `COMPRESSIONS` appended."""
 

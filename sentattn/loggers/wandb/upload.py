@@ -16,11 +16,11 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from sentattn.config.groups import nodes
-from sentattn.config.targets import TARGET
+from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Node
 from sentattn.console import plural
 from sentattn.errors import Fault, RunError, first_line
-from sentattn.run import CONFIG, Run
+from sentattn.run import CONFIG_FILE, Run
 
 LOGGER = "sentattn.loggers.wandb_logger"
 """`_target_` of the logger to W&B."""
@@ -33,7 +33,7 @@ JOINED = ("WANDB_SILENT", "WANDB_SERVICE")
 def wandb_settings(settings: Node) -> Node:
     """Returns the settings of a run's logger to W&B; none if it has no such logger."""
     loggers = (node for node in nodes(settings, "logger").values() if isinstance(node, Mapping))
-    return next((node for node in loggers if node.get(TARGET) == LOGGER), {})
+    return next((node for node in loggers if node.get(TARGET_KEY) == LOGGER), {})
 
 
 class LocalRun(NamedTuple):
@@ -168,7 +168,7 @@ def _address(host: str | None) -> str:
 
 def _host(directory: Path) -> str | None:
     """Returns the address of the server in a run's settings, and for a study in those of a trial."""
-    configs = (directory / CONFIG, *directory.glob(f"trials/*/{CONFIG}"))
+    configs = (directory / CONFIG_FILE, *directory.glob(f"trials/*/{CONFIG_FILE}"))
     directory = next((path.parent for path in configs if path.is_file()), directory)
     with suppress(RunError):
         host: str | None = wandb_settings(Run(directory).settings).get("host")
