@@ -128,7 +128,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Returns the probability of each class for each of N texts, (N, C), in the order of `classes_`."""
         check_is_fitted(self)
         names, counts = _names(self.classes_), self.classifier_.config["class_counts"]
-        rows = [one.probabilities or counts for one in self.classifier_.stream(_texts(X))]
+        rows = [prediction.probabilities or counts for prediction in self.classifier_.stream(_texts(X))]
         shares_NC: NDArray[np.float64] = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
         shares_NC /= shares_NC.sum(axis=1, keepdims=True)
         return shares_NC

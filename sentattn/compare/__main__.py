@@ -234,7 +234,10 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
 
     board, style = Leaderboard(comparisons), options["format"]
     boards = ["\n".join(board_lines(comparison, style, options["columns"])) for comparison in comparisons]
-    tables = ["\n".join([text, *insight_lines(one, style)]) for text, one in zip(boards, comparisons, strict=True)]
+    tables = [
+        "\n".join([text, *insight_lines(comparison, style)])
+        for text, comparison in zip(boards, comparisons, strict=True)
+    ]
     print(board.text(tables))
     if options["output"]:
         file = Path(options["output"])

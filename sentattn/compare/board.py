@@ -109,7 +109,9 @@ class Leaderboard:
         return "\n\n".join(filter(None, texts))
 
     def __repr__(self) -> str:
-        return self.text(["\n".join([*board_lines(one), *insight_lines(one)]) for one in self.comparisons])
+        return self.text(
+            ["\n".join([*board_lines(comparison), *insight_lines(comparison)]) for comparison in self.comparisons]
+        )
 
     def _repr_html_(self) -> str:
         """Returns the HTML for a notebook: of each comparison a table and the results of the tests."""

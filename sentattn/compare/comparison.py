@@ -262,7 +262,11 @@ class Comparison:
         """The settings with too few seeds, without those of which other draws of their training rows were trained."""
         keys = [repr(sorted(rest(setting.settings, (TRAIN_SEED,)).items())) for setting in self.settings]
         draws = Counter(keys)
-        return [one for one, key in zip(self.settings, keys, strict=True) if not one.has_seeds and draws[key] == 1]
+        return [
+            setting
+            for setting, key in zip(self.settings, keys, strict=True)
+            if not setting.has_seeds and draws[key] == 1
+        ]
 
     def _notes(self, family: Sequence[Pair], exploratory: Sequence[Pair]) -> list[str]:
         """Returns remarks about the pairs that are tested."""
@@ -298,11 +302,13 @@ def read_comparisons(
     for run in runs:
         by_rows[run.result["data"], run.rows.key].append(run)
     comparisons = [Comparison(of_rows, split) for of_rows in by_rows.values()]
-    titles = Counter(one.title for one in comparisons)
+    titles = Counter(comparison.title for comparison in comparisons)
     comparisons = [
-        replace(one, version=f"data_fingerprint {fingerprint}") if fingerprint and titles[one.title] > 1 else one
-        for one in comparisons
-        for fingerprint in [one.runs[0].fingerprint]
+        replace(comparison, version=f"data_fingerprint {fingerprint}")
+        if fingerprint and titles[comparison.title] > 1
+        else comparison
+        for comparison in comparisons
+        for fingerprint in [comparison.runs[0].fingerprint]
     ]
     return sorted(comparisons, key=lambda comparison: len(comparison.settings), reverse=True), faults
 
@@ -310,7 +316,7 @@ def read_comparisons(
 def require_same_rows(key: str, value: object, comparisons: Sequence[Comparison]) -> None:
     """Refuses an option that is about a single comparison with a `RunError` where there are several."""
     if len(comparisons) > 1:
-        found = "; ".join(f"{one.data}, {one.counts}" for one in comparisons)
+        found = "; ".join(f"{comparison.data}, {comparison.counts}" for comparison in comparisons)
         message = f"{key}={value} is of runs with the same rows, not of {found}: choose by folder or where=."
         raise RunError(Fault(key, "conflict", message))
 

@@ -208,7 +208,7 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
         if not logged:
             raise RunError(Fault("to", "missing", f"{about}: no run was logged to W&B, as logger=wandb does."))
         settings = [wandb_settings(Run(run.directory).settings) for run in logged]
-        places = [(one.get("entity"), one.get("project")) for one in settings]
+        places = [(own.get("entity"), own.get("project")) for own in settings]
         if elsewhere := [str(run.directory) for run, place in zip(logged, places, strict=True) if place != places[0]]:
             yield f"{about}: not shown, as they are in another project of W&B: {', '.join(elsewhere)}"
         addresses = known.setdefault(about, {})

@@ -230,7 +230,7 @@ def conclusion(insights: Sequence[Insight]) -> str:
     """
     estimates = {insight.setting.name: insight.estimate(FAITHFULNESS) for insight in insights}
     known = {name: estimate for name, estimate in estimates.items() if not math.isnan(estimate.error)}
-    p_values = dict(zip(known, adjusted([one.p_difference() for one in known.values()]), strict=True))
+    p_values = dict(zip(known, adjusted([test.p_difference() for test in known.values()]), strict=True))
     groups: dict[str, list[str]] = {}
     for name, estimate in estimates.items():
         if not math.isnan(value := estimate.value):
@@ -259,9 +259,15 @@ def rounded(estimate: Estimate, digits: int) -> str:
 def frame_rows(comparisons: Iterable[Comparison]) -> list[list[str]]:
     """Returns a heading, and a row for each setting and column: the value and its interval, empty where unknown."""
     rows = [["data", "split", "settings", "seeds", "rows", "metric", "value", "low", "high"]]
-    pairs = [(one, insight) for one in comparisons for insight in one.insights]
-    for one, insight in pairs:
-        start = [one.data, one.split, insight.setting.name, str(len(insight.seeds)), str(len(insight.block_N))]
+    pairs = [(comparison, insight) for comparison in comparisons for insight in comparison.insights]
+    for comparison, insight in pairs:
+        start = [
+            comparison.data,
+            comparison.split,
+            insight.setting.name,
+            str(len(insight.seeds)),
+            str(len(insight.block_N)),
+        ]
         for column in COLUMNS:
             if not math.isnan((estimate := insight.estimate(column)).value):
                 ends = ["", ""] if math.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]

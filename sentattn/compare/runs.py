@@ -227,15 +227,15 @@ def _notes(runs: Sequence[EvaluatedRun], trained: Mapping[int, Sequence[Evaluate
 def names(settings: Sequence[Node], without: Sequence[str] = ()) -> list[str]:
     """Returns the label of each setting, with the values in which settings of a label differ; references with all."""
     labels = list(map(label, settings))
-    flat = [rest(one, without, defaults=True) for one in settings]
+    flat = [rest(node, without, defaults=True) for node in settings]
     result = []
-    for one, name, values in zip(settings, labels, flat, strict=True):
+    for node, name, values in zip(settings, labels, flat, strict=True):
         others = [other for other_name, other in zip(labels, flat, strict=True) if other_name == name]
         is_reference = not any(key.startswith("model.attention.") for key in values)
         words = [
             _as_typed(key, value)
             for key, value in values.items()
-            if any(other.get(key, *(default(one, key) or (value,))) != value for other in others)
+            if any(other.get(key, *(default(node, key) or (value,))) != value for other in others)
             or (is_reference and key.startswith("model.") and key not in OF_PROBES)
         ]
         result.append(f"{name}; {', '.join(words)}" if words else name)

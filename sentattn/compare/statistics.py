@@ -138,7 +138,7 @@ class Estimate:
             return 0.5 if distance == 0 else 0.0
         # It lies between the tails of Student's t with the most and with the fewest degrees of freedom.
         df = [term.df for term in self.terms if term.variance > 0]
-        low, high = (float(stdtr(one, -distance / self.error)) for one in (max(df), min(df)))
+        low, high = (float(stdtr(degrees, -distance / self.error)) for degrees in (max(df), min(df)))
         low = max(low, SMALLEST_P)
         if high <= low or half_width(self.terms, low) <= distance:
             return min(low, high)

@@ -169,4 +169,4 @@ def _composed(arguments: object, file: Path, folders: Sequence[str], trust: bool
     try:
         return compose([*arguments, *folders], trust=trust)
     except SettingError as error:
-        raise SettingError(*(replace(one, message=f"from={file}: {one}") for one in error.faults)) from error
+        raise SettingError(*(replace(fault, message=f"from={file}: {fault}") for fault in error.faults)) from error

@@ -297,7 +297,9 @@ def random_predictions(model: TextClassifier, texts: Sequence[Ids]) -> Floats:
     weights still depend on the states and are about as sharp, and what scoring has learned is gone. All else stays.
     """
     part = _ngram_scores(model)
-    scoring = {id(one) for one in (model.attention.scoring_parameters() if part is None else part.parameters())}
+    scoring = {
+        id(parameter) for parameter in (model.attention.scoring_parameters() if part is None else part.parameters())
+    }
     named = {name: parameter for name, parameter in model.named_parameters() if id(parameter) in scoring}
     if not named:
         return np.full((len(texts), DRAWS), np.nan)

@@ -97,8 +97,11 @@ class Classifier:
         """Returns for each text its L tokens and their weights, float32 (R, L) with a row for each of R hops."""
         hops = self.model.attention.hops
         return [
-            TokenWeights(one.tokens, np.array(one.attention, dtype=np.float32).reshape(hops, len(one.tokens)))
-            for one in self.stream(as_texts(texts), batch_size=batch_size)
+            TokenWeights(
+                prediction.tokens,
+                np.array(prediction.attention, dtype=np.float32).reshape(hops, len(prediction.tokens)),
+            )
+            for prediction in self.stream(as_texts(texts), batch_size=batch_size)
         ]
 
     def explain(self, text: str, *, pairs: bool = True) -> Prediction:
@@ -241,7 +244,7 @@ class LoadedRun(Run):
         if frame is None:
             return self.classifier.predict(values, batch_size=batch_size, pairs=pairs)
         labels, stream = self.classifier.labels, self.classifier.stream(as_texts(values), batch_size=batch_size)
-        rows = [prediction_values(one, labels) for one in stream]
+        rows = [prediction_values(prediction, labels) for prediction in stream]
         columns = {name: [row[i] for row in rows] for i, name in enumerate(prediction_columns(labels, frame))}
         if isinstance(frame, Mapping):
             return {**frame, **columns}

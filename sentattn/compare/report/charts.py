@@ -151,8 +151,9 @@ def _cut(text: str) -> str:
 def _rows(settings: Sequence[Setting]) -> list[Row]:
     """Returns a row for each setting, with its accuracy."""
     return [
-        {"rank": rank, "settings": one.name} | with_interval(one.metrics[ACCURACY].value, one.interval(ACCURACY))
-        for rank, one in enumerate(settings, start=1)
+        {"rank": rank, "settings": setting.name}
+        | with_interval(setting.metrics[ACCURACY].value, setting.interval(ACCURACY))
+        for rank, setting in enumerate(settings, start=1)
     ]
 
 
@@ -213,7 +214,9 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
     """Metrics of the validation rows by epoch, a line for each run; of a single run also those of training rows."""
-    runs = [(rank, one.name, run) for rank, one in enumerate(settings[:MAX_DRAWN], start=1) for run in one.runs]
+    runs = [
+        (rank, setting.name, run) for rank, setting in enumerate(settings[:MAX_DRAWN], start=1) for run in setting.runs
+    ]
     curves = [(rank, name, str(run.seed), learning_curve(run.path)) for rank, name, run in runs]
     is_single = len(runs) == 1
     charts = []
@@ -301,9 +304,9 @@ def slice_charts(slices: Sequence[Slices], settings: Sequence[Setting]) -> list[
             drawn.figure.update_xaxes(type="category", title=None, **ticks, **ends).update_traces(marker_size=8)
             drawn.figure.update_layout(scattermode="group", scattergap=0.5)  # side by side: intervals can be read
             charts.append(drawn)
-    lows, highs = zip(*(one.figure.layout.yaxis.range for one in charts), strict=True) if charts else ((), ())
-    for one in charts:
-        one.figure.update_yaxes(range=[min(lows), max(highs)])
+    lows, highs = zip(*(panel.figure.layout.yaxis.range for panel in charts), strict=True) if charts else ((), ())
+    for panel in charts:
+        panel.figure.update_yaxes(range=[min(lows), max(highs)])
     return charts
 
 
