@@ -187,7 +187,7 @@ def test_several_ranks_share_signals_every_tenth_step(
     """The answer comes through main memory, and each rank waits for it; with 0 minutes each step has a checkpoint."""
     asking: list[int] = []
     monkeypatch.setattr(ranks, "several", lambda: several)
-    monkeypatch.setattr(ranks, "largest", lambda number: asking.append(number) or 0)
+    monkeypatch.setattr(ranks, "all_reduce_max", lambda number: asking.append(number) or 0)
     recorder = make_recorder(tmp_path, minutes=minutes)
     monkeypatch.setattr(recorder, "_write", lambda trainer, *, batches: True)
     trainer = make_trainer(batches=100)
