@@ -229,7 +229,7 @@ def _default_split(paths: Sequence[Path]) -> str:
 
 def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     """Prints the comparisons, and writes the files that the options name."""
-    from sentattn.compare.board import Leaderboard, insight_lines
+    from sentattn.compare.board import Leaderboard, insight_lines, insight_rows
     from sentattn.compare.leaderboard import board_lines, csv_rows, verdict_rows
 
     board, style = Leaderboard(comparisons), options["format"]
@@ -247,9 +247,7 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
             _write(file, csv_lines(csv_rows(comparisons, options["columns"])), "\n")
             _write(file.with_name(f"{file.stem}-tests{file.suffix}"), csv_lines(verdict_rows(comparisons)), "\n")
             if any(comparison.insights for comparison in comparisons):
-                from sentattn.compare.insight import frame_rows
-
-                found = csv_lines(frame_rows(comparisons))
+                found = csv_lines(insight_rows(comparisons))
                 _write(file.with_name(f"{file.stem}-insight{file.suffix}"), found, "\n")
     run = options["runs"][0]
     is_run = len(options["runs"]) == 1 and (run / CONFIG_FILE).is_file()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,11 +123,27 @@ def insight_lines(comparison: Comparison, style: Format = "table") -> list[str]:
     """Returns the diagnostics of the attentions, if there are any."""
     if not comparison.insights:
         return []
-    from sentattn.compare.insight import frame_rows, lines
+    from sentattn.compare.insight import lines
 
     if style == "csv":
-        return ["", *csv_lines(frame_rows([comparison]))]
+        return ["", *csv_lines(insight_rows([comparison]))]
     return lines(comparison.insights, len(comparison.rows.labels_N), style)
+
+
+def insight_rows(comparisons: Iterable[Comparison]) -> list[list[str]]:
+    """Returns a heading, and a row for each setting and column: the value and its interval, empty where unknown."""
+    from sentattn.compare.insight import COLUMNS
+
+    rows = [["data", "split", "settings", "seeds", "rows", "metric", "value", "low", "high"]]
+    for comparison in comparisons:
+        for insight in comparison.insights:
+            counts = [str(len(insight.seeds)), str(len(insight.block_N))]
+            start = [comparison.data, comparison.split, insight.setting.name, *counts]
+            for column in COLUMNS:
+                if not math.isnan((estimate := insight.estimate(column)).value):
+                    ends = ["", ""] if math.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]
+                    rows.append([*start, column.name, f"{estimate.value:.17g}", *ends])
+    return rows
 
 
 def _html(comparison: Comparison) -> str:

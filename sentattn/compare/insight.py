@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +23,6 @@ from sentattn.prediction.model import LoadedRun
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
-    from sentattn.compare.comparison import Comparison
     from sentattn.data.datamodule import TextData
 
 FILE = "insight-{split}-{rows}.parquet"
@@ -254,22 +253,3 @@ def rounded(estimate: Estimate, digits: int) -> str:
         digits = min(MOST_DIGITS, math.ceil(-math.log10(2 * half)))
     value = round(estimate.value, digits) + 0.0  # not -0
     return f"{value:.{digits}f}" + ("" if math.isnan(estimate.error) else f" ±{half:.{digits}f}")
-
-
-def frame_rows(comparisons: Iterable[Comparison]) -> list[list[str]]:
-    """Returns a heading, and a row for each setting and column: the value and its interval, empty where unknown."""
-    rows = [["data", "split", "settings", "seeds", "rows", "metric", "value", "low", "high"]]
-    pairs = [(comparison, insight) for comparison in comparisons for insight in comparison.insights]
-    for comparison, insight in pairs:
-        start = [
-            comparison.data,
-            comparison.split,
-            insight.setting.name,
-            str(len(insight.seeds)),
-            str(len(insight.block_N)),
-        ]
-        for column in COLUMNS:
-            if not math.isnan((estimate := insight.estimate(column)).value):
-                ends = ["", ""] if math.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]
-                rows.append([*start, column.name, f"{estimate.value:.17g}", *ends])
-    return rows
