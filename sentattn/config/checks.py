@@ -237,7 +237,7 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
             yield (path, LENGTH), "conflict", message
     least, most = c.value("trainer.min_epochs"), c.value("trainer.max_epochs")
     if isinstance(least, int) and isinstance(most, int) and least > most:
-        message = f"trainer.min_epochs={least} is above trainer.max_epochs={most}, where a training ends: raise it too."
+        message = f"trainer.min_epochs={least} is above trainer.max_epochs={most}: type trainer.max_epochs={least} too."
         yield ("trainer.min_epochs", "trainer.max_epochs"), "conflict", message
     # Lightning would refuse it at the first step: a fused optimizer scales float16 gradients back itself.
     if c.value("optimizer.fused") is True and c.value(PRECISION) == "16-mixed" and c.value(CLIP) is not None:
