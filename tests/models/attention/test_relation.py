@@ -113,7 +113,7 @@ def test_a_compiled_model_reads_pairs_in_slices(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Halves, "slices", lambda halves: sliced.append(len(list(slices(halves)))) or slices(halves))
     module, mask_BL = make(), ragged(*LENGTHS)
     attended = torch.compile(module, backend="eager", dynamic=True)(states(mask_BL), mask_BL)
-    is_sliced = torch.__version__ >= "2.12"  # before, torch.compile says that it exports, and all pairs are read at once
+    is_sliced = torch.__version__ >= "2.12"  # before, torch.compile says that it exports: all pairs at once
     assert [count > 1 for count in sliced] == [True] * is_sliced
     torch.testing.assert_close(attended, module(states(mask_BL), mask_BL))
 
