@@ -40,6 +40,8 @@ CONFIG_FILE, RESULT_FILE, METRICS_FILE, PREDICTIONS_FILE = (
 )
 EVALUATED_SPLITS = ("val", "test")
 """Splits that a training evaluates."""
+LABELS_FILE = "labels.json"
+"""In the folder of a model: the names of its classes."""
 MODEL_FOLDER, WEIGHTS_FILE, CHECKPOINT_FOLDER, LAST_CHECKPOINT, LOCK_FILE = (
     "model",
     "model.safetensors",

@@ -1,19 +1,27 @@
 """Compare finished runs: which setting is better, is it sure, and what did it cost?
 
-usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VALUE,...] [margin=POINTS]
-                                  [pairs=declared] [plan=FILE.yaml] [reference=tfidf,nbsvm,...] [insight=true]
-                                  [format=table] [output=FILE] [columns=NAME,...] [report=FILE] [figure=FILE]
-                                  [to=wandb] [trust=true]
+usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [where=KEY=VALUE,...] [metric=accuracy]
+                                  [margin=POINTS] [pairs=declared] [baseline=NAME] [plan=FILE.yaml]
+                                  [reference=tfidf,nbsvm,...] [insight=true] [format=table] [output=FILE]
+                                  [columns=NAME,...] [report=FILE] [figure=FILE] [to=wandb] [trust=true]
 
   FOLDER      run directories, `latest`, or folders that hold some at any depth; runs that differ in their seed only
               are one row. Trials of sweeps are left out unless their own directories are given
+  table       predictions of other tools, alone or next to runs on the same texts: CSV, TSV or parquet files with a line
+              for each text, setting and seed. Columns: setting, seed (empty or absent: a single model, not one of
+              several trainings), row or row_id, label, predicted or p_CLASS for each class; and data, group, score
   split       test or val; by default test, and val for run directories of which none was tested, such as trials; or the
               name under which `evaluate` has written predictions on other data
   where       only runs with these settings, such as where=data=imdb,model/attention=structured,model.attention.hops=4
-  margin      points of accuracy within which two settings count as equivalent; default 0.5
+  metric      what settings are ranked and tested by: accuracy (default), f1_macro, f1_weighted, log_loss, brier_score,
+              recall:CLASS, f1:CLASS; of two classes auroc; of ordered classes mean_absolute_error, quadratic_kappa; of
+              tables with such a column score
+  margin      the difference within which two settings count as equivalent: points, which are hundredths of the metric,
+              default 0.5; of log_loss, brier_score and mean_absolute_error their own unit, default 0.005
   pairs       declared (default): settings that are equal in all but one part, such as an attention and uniform weights
               over the same encoder, as one family of tests; all: every other pair too, marked as exploratory. Of at
               most six settings the best is compared with each other one, as exploratory
+  baseline    the setting, by its name in the leaderboard, that each other one is tested against, as one family
   plan        a file that declares split, metric, margin, seeds, base (arguments that all have), and pairs of
               {a: {KEY: VALUE}, b: {KEY: VALUE}} before looking
   reference   linear models over n-grams, fitted once on the same training rows: tfidf (TF-IDF of 1 and 2 words,
@@ -26,7 +34,7 @@ usage: python -m sentattn.compare FOLDER [FOLDER ...] [split=test] [where=KEY=VA
   trust       trust=true reads texts with models of your own classes, for insight= and report=: it can run any code that
               a run names
   output_dir  folder for the runs of references; default outputs
-  format      table (default), markdown or csv
+  format      table (default), markdown, csv, or predictions: output= is then a table that table= reads
   columns     columns of the leaderboard, such as accuracy,f1_macro,train_seconds; default all, in a terminal a few
   output      file for the leaderboard; with format=csv the tests are written next to it, as NAME-tests.csv, and
               those of insight= as NAME-insight.csv
@@ -48,6 +56,7 @@ Examples:
   python -m sentattn.compare outputs/imdb figure=figure.pdf
   python -m sentattn.compare outputs/imdb plan=plan.yaml
   python -m sentattn.compare outputs/imdb to=wandb
+  python -m sentattn.compare table=predictions.csv baseline=majority metric=f1_macro
 """
 
 from __future__ import annotations
@@ -82,6 +91,7 @@ from sentattn.run import (
 if TYPE_CHECKING:
     from sentattn.compare.board import Leaderboard
     from sentattn.compare.comparison import Comparison
+    from sentattn.console import Format
 
 COMMA = re.compile(r",(?![^\[\]]*\])")
 """Outside the brackets of a list."""
@@ -89,14 +99,17 @@ REFERENCES = ("tfidf", "nbsvm", "probe")
 OPTIONS: dict[str, tuple[str, Any]] = {
     "split": ("str", None),
     "where": ("str", ""),
-    "margin": ("Positive", 0.5),
+    "table": ("str", ""),
+    "metric": ("str", "accuracy"),
+    "margin": ("Positive", None),
     "pairs": ('Literal["declared", "all"]', "declared"),
+    "baseline": ("str", None),
     "plan": ("str", None),
     "reference": ("str", ""),
     "insight": ('bool | Count | Literal["all"]', False),
     "trust": ("bool", False),
     "output_dir": ("str", "outputs"),
-    "format": ('Literal["table", "markdown", "csv"]', "table"),
+    "format": ('Literal["table", "markdown", "csv", "predictions"]', "table"),
     "columns": ("str", ""),
     "output": ("str", None),
     "report": ("str", None),
@@ -104,7 +117,20 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "to": ('Literal["wandb"]', None),
 }
 """Type and default of each option."""
-ANALYSIS = ("split", "where", "margin", "pairs", "plan", "reference", "insight", "trust", "output_dir")
+ANALYSIS = (
+    "table",
+    "split",
+    "where",
+    "metric",
+    "baseline",
+    "margin",
+    "pairs",
+    "plan",
+    "reference",
+    "insight",
+    "trust",
+    "output_dir",
+)
 """Options that `leaderboard` has too."""
 
 
@@ -114,7 +140,7 @@ def main(arguments: list[str]) -> None:
     options = _read_options(arguments)
     options["runs"] = paths = [load(text).path if text == LATEST_RUN else Path(text) for text in options["runs"]]
     studies = [path for path in paths if (path / TRIALS_FILE).is_file()]
-    comparisons = [] if options["to"] and studies == paths else _compare(paths, options)
+    comparisons = [] if options["to"] and paths and studies == paths else _compare(paths, options)
     if comparisons:
         _print(comparisons, options)
     if options["to"]:
@@ -125,14 +151,15 @@ def main(arguments: list[str]) -> None:
 
 
 def leaderboard(
-    runs: Run | str | os.PathLike[str] | Iterable[Run | str | os.PathLike[str]], **options: object
+    runs: Run | str | os.PathLike[str] | Iterable[Run | str | os.PathLike[str]] = (), **options: object
 ) -> Leaderboard:
     """Compares finished runs as `python -m sentattn.compare` does: which setting is better, and at what cost?
 
     Args:
-        runs: Runs, run directories, or folders that hold some; one or several.
-        options: Options of the command: `split`, `where`, `margin`, `pairs`, `plan`, `reference`, `insight`, `trust`
-            and `output_dir`, such as `reference=["tfidf", "nbsvm"]`. A `Run` that is trusted needs no `trust`.
+        runs: Runs, run directories, or folders that hold some; one or several, or none with `table`.
+        options: Options of the command: `table`, `split`, `where`, `metric`, `margin`, `pairs`, `baseline`, `plan`,
+            `reference`, `insight`, `trust` and `output_dir`, such as `reference=["tfidf", "nbsvm"]`. A `Run` that is
+            trusted needs no `trust`.
 
     Raises:
         UserError: If an option is wrong, or no finished run is left.
@@ -152,7 +179,7 @@ def _read_options(arguments: Sequence[str], legal: Mapping[str, tuple[str, Any]]
     """Returns all options with defaults, of which some are legal; with a plan, split and margin are the plan's."""
     typed = command_line.raw_arguments(arguments, {key: kind for key, (kind, _) in legal.items()}, "runs")
     options = {key: default for key, (_, default) in OPTIONS.items()} | typed
-    for key in ("where", "columns", "reference"):
+    for key in ("where", "columns", "reference", "table"):
         options[key] = [text for text in COMMA.split(options[key]) if text]
     if faults := list(_faults(options)):
         raise SettingError(*faults)
@@ -163,7 +190,7 @@ def _read_options(arguments: Sequence[str], legal: Mapping[str, tuple[str, Any]]
         from sentattn.compare.plan import read_plan
 
         plan = options["plan"] = read_plan(Path(options["plan"]))
-        for key in ("split", "margin"):
+        for key in ("split", "metric", "margin"):
             options[key] = plan.content[key]
             if typed.get(key, options[key]) != options[key]:
                 message = f"{key}={typed[key]}: the plan has {key}={options[key]}. Leave it out."
@@ -175,8 +202,15 @@ def _read_options(arguments: Sequence[str], legal: Mapping[str, tuple[str, Any]]
 
 def _faults(options: Tree) -> Iterator[Fault]:
     """Yields the errors of options that have a legal type."""
-    if not options["runs"]:
-        yield Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs.")
+    if not options["runs"] and not options["table"]:
+        yield Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs, or table=.")
+    if options["format"] == "predictions" and not options["output"]:
+        yield Fault("output", "missing", "format=predictions needs output=FILE.csv or output=FILE.parquet.")
+    for key in ("insight", "reference") if not options["runs"] else ():
+        if options[key]:
+            yield Fault(key, "conflict", f"{key} needs runs: a table of predictions has no models and no texts.")
+    if options["baseline"] and options["plan"]:
+        yield Fault("baseline", "conflict", "The plan declares the pairs: leave out baseline.")
     for name in options["reference"]:
         if name not in REFERENCES:
             yield Fault("reference", "unknown", f"reference must be some of {', '.join(REFERENCES)}, got {name}.")
@@ -191,8 +225,15 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     """Returns the comparisons of the runs in some folders, with everything that the options ask for."""
     from sentattn.compare.comparison import read_comparisons, require_same_rows
 
-    split = options["split"] or _default_split(paths)
-    comparisons, faults = read_comparisons(paths, split=split, where=options["where"], trust=options["trust"])
+    split = options["split"] or (_default_split(paths) if paths else "test")
+    comparisons: list[Comparison] = []
+    faults: list[Fault] = []
+    if paths:
+        comparisons, faults = read_comparisons(paths, split=split, where=options["where"], trust=options["trust"])
+    if options["table"]:
+        from sentattn.compare.table import add_tables
+
+        comparisons = add_tables(options["table"], comparisons, split)
     if options["reference"]:
         from sentattn.compare.references import add_references, require_references
 
@@ -206,8 +247,8 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
         comparisons = [apply(options["plan"], comparisons, Path(options["output_dir"]))]
     if options["figure"]:
         require_same_rows("figure", options["figure"], comparisons)
-    margin, explore, rows = options["margin"], options["pairs"] == "all", options["insight"]
-    comparisons = [replace(comparison, margin=margin, explore=explore) for comparison in comparisons]
+    explore, rows = options["pairs"] == "all", options["insight"]
+    comparisons = [_by_metric(comparison, options, explore=explore) for comparison in comparisons]
     if rows:
         from sentattn.compare import insight
 
@@ -217,6 +258,15 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
             _warn(faults)
             comparisons[number] = replace(comparison, insights=insights)
     return comparisons
+
+
+def _by_metric(comparison: Comparison, options: Tree, *, explore: bool) -> Comparison:
+    from sentattn.compare.metric import find_metric
+
+    metric = find_metric(options["metric"], comparison.labels, comparison.runs)
+    margin = metric.default_margin if options["margin"] is None else options["margin"]
+    baseline = options["baseline"]
+    return replace(comparison, metric=metric, margin=margin, explore=explore, baseline=baseline)
 
 
 def _default_split(paths: Sequence[Path]) -> str:
@@ -231,17 +281,21 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     """Prints the comparisons, and writes the files that the options name."""
     from sentattn.compare.board import Leaderboard, insight_lines, insight_rows
     from sentattn.compare.leaderboard import board_lines, csv_rows, verdict_rows
+    from sentattn.compare.table import write_table
 
     board, style = Leaderboard(comparisons), options["format"]
-    boards = ["\n".join(board_lines(comparison, style, options["columns"])) for comparison in comparisons]
+    shown: Format = "table" if style == "predictions" else style
+    boards = ["\n".join(board_lines(comparison, shown, options["columns"])) for comparison in comparisons]
     tables = [
-        "\n".join([text, *insight_lines(comparison, style)])
+        "\n".join([text, *insight_lines(comparison, shown)])
         for text, comparison in zip(boards, comparisons, strict=True)
     ]
     print(board.text(tables))
     if options["output"]:
         file = Path(options["output"])
-        if style != "csv":
+        if style == "predictions":
+            write_table(file, comparisons)
+        elif style != "csv":
             _write(file, tables)
         else:
             _write(file, csv_lines(csv_rows(comparisons, options["columns"])), "\n")
@@ -249,9 +303,9 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
             if any(comparison.insights for comparison in comparisons):
                 found = csv_lines(insight_rows(comparisons))
                 _write(file.with_name(f"{file.stem}-insight{file.suffix}"), found, "\n")
-    run = options["runs"][0]
-    is_run = len(options["runs"]) == 1 and (run / CONFIG_FILE).is_file()
-    if report := options["report"] or (run / REPORT_FILE if is_run else None):
+    runs = options["runs"]
+    is_run = len(runs) == 1 and (runs[0] / CONFIG_FILE).is_file()
+    if report := options["report"] or (runs[0] / REPORT_FILE if is_run else None):
         try:
             print(f"\nreport: {board.report(report)}")
         except RunError as error:

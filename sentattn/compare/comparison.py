@@ -11,9 +11,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sentattn.compare.metric import ACCURACY, FEWEST_ROWS, MARGIN, Metric
 from sentattn.compare.pairs import Plan, SettingPair, best_against_reference, declared_indices
 from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs, rest
 from sentattn.compare.statistics import (
+    AGREEMENT,
     FEW_DF,
     FEWEST_DF,
     LEVEL,
@@ -27,7 +29,7 @@ from sentattn.compare.statistics import (
 from sentattn.config.schema import SEEDS
 from sentattn.config.targets import needed_trust
 from sentattn.console import plural
-from sentattn.errors import Fault, RunError
+from sentattn.errors import Fault, RunError, SettingError, suggestion
 from sentattn.metrics import Ints, majority_share
 from sentattn.run import EVALUATED_SPLITS
 
@@ -45,7 +47,7 @@ MOST_EXPLORED = 6
 
 @dataclass(frozen=True)
 class Pair:
-    """Two settings, such as an attention and its baseline, and the tests of how much more accurate the first is.
+    """Two settings, such as an attention and its baseline, and the tests of how much better the first is.
 
     The p-values are those of no difference and of a difference beyond the margin. Those of declared pairs are adjusted
     for their number, and `level` is that of the family over its number of pairs.
@@ -66,22 +68,25 @@ class Pair:
         return self.estimate.interval(1 - self.level), self.estimate.interval(1 - 2 * self.level)
 
     def message(self, margin: float) -> str:
-        """Returns the result in words; the margin is in points. A pair that was chosen after looking has no verdict."""
-        is_worse = self.estimate.value < 0
+        """Returns the result in words; a pair that was chosen after looking has no verdict.
+
+        The margin has the unit of the metric: points, or the metric itself.
+        """
+        is_worse, metric = self.estimate.value < 0, self.first.metric
         better, worse = (self.second, self.first) if is_worse else (self.first, self.second)
-        points = 100 * abs(self.estimate.value)
+        points = f"{metric.difference(abs(self.estimate.value))}{metric.unit}"
         of_difference, of_equivalence = (
-            f"{100 * confidence:.3g}%: {100 * low:.2f} to {100 * high:.2f}"
+            f"{100 * confidence:.3g}%: {metric.difference(low)} to {metric.difference(high)}"
             for confidence, ends in zip((1 - self.level, 1 - 2 * self.level), self.intervals, strict=True)
             for low, high in [(-ends[1], -ends[0]) if is_worse else ends]
         )
         counts = [len(setting.runs) for setting in (better, worse)]
         seeds = f"{' and '.join(map(str, dict.fromkeys(counts)))} seeds"
         if not self.declared:
-            return f"{better.name} is above {worse.name} by {points:.2f} points ({of_difference}; {seeds})."
+            return f"{better.name} is above {worse.name} by {points} ({of_difference}; {seeds})."
         details = f"{of_difference}, {_p(self.p_difference)}; {seeds}"
         equivalent = f"{of_equivalence}, {_p(self.p_equivalence)}"
-        beats = f"{better.name} beats {worse.name} by {points:.2f} points ({details})"
+        beats = f"{better.name} beats {worse.name} by {points} ({details})"
         names = f"{self.first.name} and {self.second.name}"
         match self.verdict:
             case "better" | "worse":
@@ -89,14 +94,14 @@ class Pair:
             case "better within margin" | "worse within margin":
                 return f"{beats}, less than the margin of {margin:g} ({equivalent})."
             case "equivalent":
-                text = f"{names} are equivalent: they differ by {points:.2f} points ({equivalent}; {seeds})"
+                text = f"{names} are equivalent: they differ by {points} ({equivalent}; {seeds})"
                 return f"{text}, less than the margin of {margin:g}."
             case "undecided":
-                text = f"{better.name} and {worse.name}: undecided, {points:.2f} points ({details})"
+                text = f"{better.name} and {worse.name}: undecided, {points} ({details})"
                 if min(counts) < SEEDS_OF_POWER:
                     return f"{text}."
-                least = 100 * self.estimate.detectable(self.level)
-                return f"{text}; about 8 of 10 repetitions would have found a true difference of {least:.1f} points."
+                least = f"{metric.difference(self.estimate.detectable(self.level))}{metric.unit}"
+                return f"{text}; about 8 of 10 repetitions would have found a true difference of {least}."
 
 
 @dataclass(frozen=True)
@@ -106,8 +111,11 @@ class Comparison:
     Attributes:
         runs: All runs on these rows, also those of a seed that was trained again.
         split: `test`, `val` or the name of an evaluation.
-        margin: Points of accuracy within which two settings count as equivalent.
+        metric: What settings are compared by.
+        margin: The difference within which two settings count as equivalent, in points, hundredths of the metric; of
+            a metric that may lie beyond -1 and 1 in its own unit.
         explore: Whether all pairs are tested, those that are not declared as exploratory.
+        baseline: The setting that each other one is tested against; None for the pairs that settings declare.
         plan: The plan whose pairs are tested; None for the pairs that are declared by how settings differ.
         insights: Diagnostics of the settings' attentions.
         version: What tells it from another comparison of the same data and split; else empty.
@@ -115,8 +123,10 @@ class Comparison:
 
     runs: Sequence[EvaluatedRun]
     split: str
-    margin: float = 0.5
+    metric: Metric = ACCURACY
+    margin: float = MARGIN
     explore: bool = False
+    baseline: str | None = None
     plan: Plan | None = None
     insights: Sequence[Insight] = ()
     version: str = ""
@@ -129,6 +139,8 @@ class Comparison:
     @property
     def title(self) -> str:
         """Name of the data with the split, or with the data set that the models were trained on."""
+        if self.runs[0].is_of_table:
+            return self.data
         evaluated = f"{self.split}, by models of {self.data}"
         title = f"{self.data}, split {self.split}" if self.split in EVALUATED_SPLITS else evaluated
         return f"{title}, {self.version}" if self.version else title
@@ -143,6 +155,13 @@ class Comparison:
         """Whether classes are steps of a scale; references have no model that says it."""
         return any(run.ordered for run in self.runs)
 
+    @cached_property
+    def labels(self) -> Sequence[str]:
+        """The names of the classes; their numbers where no run says them."""
+        classes = self.runs[0].probabilities_NC.shape[1]
+        named = (run.labels for run in self.runs if len(run.labels) == classes)
+        return next(named, None) or [str(number) for number in range(classes)]
+
     @property
     def counts(self) -> str:
         """The numbers of rows and of groups, in words."""
@@ -156,17 +175,19 @@ class Comparison:
 
     def read_texts(self) -> tuple[TextData, Split]:
         """Reads the data set again, as `EvaluatedRun.read_texts` does; returns it and the texts of the rows."""
+        if self.settings[0].runs[0].is_of_table:
+            raise RunError(Fault("table", "missing", f"{self.title}: a table of predictions has no texts."))
         return self.settings[0].runs[0].read_texts(self.split)
 
     @cached_property
     def settings(self) -> list[Setting]:
         """The settings, in the order in which they were first trained."""
-        return group_by_setting(self.runs, ordered=self.ordered)
+        return group_by_setting(self.runs, ordered=self.ordered, metric=self.metric)
 
     @cached_property
     def leaderboard(self) -> list[Setting]:
-        """The settings, the most accurate first."""
-        return sorted(self.settings, key=lambda setting: setting.metrics["accuracy"].value, reverse=True)
+        """The settings, the best by the metric first."""
+        return sorted(self.settings, key=lambda setting: float(setting.gains.mean()), reverse=True)
 
     @property
     def declared(self) -> list[SettingPair]:
@@ -178,10 +199,23 @@ class Comparison:
         """The declared pairs, and remarks about pairs that are missing."""
         if self.plan is not None:
             return list(self.plan.pairs), []
+        if self.baseline is not None:
+            control = self.find(self.baseline, "baseline")
+            return [(setting, control) for setting in self.settings if setting is not control], []
+        if len(self.settings) == 2 and self.settings[-1].runs[0].is_of_table:
+            return [(self.settings[0], self.settings[1])], []
         pairs, notes = best_against_reference(self.settings, self.split)
         trained_on = [setting.fingerprints for setting in self.settings]
         numbers = declared_indices([setting.settings for setting in self.settings], trained_on)
         return [*pairs, *((self.settings[first], self.settings[second]) for first, second in numbers)], notes
+
+    def find(self, name: str, key: str) -> Setting:
+        """Returns the setting of a name; a `SettingError` about an option if there is none."""
+        names = [setting.name for setting in self.settings]
+        if name not in names:
+            message = f"{key}={name} is no setting of {self.title}: {'; '.join(names)}.{suggestion(name, names)}"
+            raise SettingError(Fault(key, "unknown", message))
+        return self.settings[names.index(name)]
 
     @cached_property
     def exploratory(self) -> list[SettingPair]:
@@ -189,7 +223,7 @@ class Comparison:
         known = {_keys(pair) for pair in self.declared}
         pairs = list(combinations(self.settings, 2))
         if not self.explore:
-            best = max(self.settings, key=lambda setting: (setting.has_seeds, float(setting.correct.mean())))
+            best = max(self.settings, key=lambda setting: (setting.has_seeds, float(setting.gains.mean())))
             few = len(self.settings) <= MOST_EXPLORED
             pairs = [(best, setting) for setting in self.settings if setting is not best and few]
         return [pair for pair in pairs if _keys(pair) not in known]
@@ -200,21 +234,29 @@ class Comparison:
         return [*self._test(self.declared, is_declared=True), *self._test(self.exploratory, is_declared=False)]
 
     def _test(self, pairs: Sequence[SettingPair], *, is_declared: bool) -> list[Pair]:
-        """Tests the pairs with enough seeds for a difference and for equivalence of their accuracy.
+        """Tests the pairs with enough seeds for a difference and for equivalence of their metric.
 
         The declared ones are one family: their intervals hold together in 95% of repetitions (Bonferroni). Groups of
-        rows with too few degrees of freedom give no verdict.
+        rows with too few degrees of freedom give no verdict, nor does a class with too few rows.
         """
         found = []
+        width, half_rows = self.metric.bounds[1] - self.metric.bounds[0], AGREEMENT if self.metric == ACCURACY else ()
+        if self._rare_classes:
+            pairs = []
         for first, second in pairs:
             if first.has_seeds and second.has_seeds:
-                deterministic = (first.deterministic, second.deterministic)
-                correct = (first.correct, second.correct)
-                estimate = difference(*correct, self.rows.group_N, deterministic=deterministic)
+                estimate = difference(
+                    first.gains,
+                    second.gains,
+                    self.rows.group_N,
+                    deterministic=(first.deterministic, second.deterministic),
+                    bounds=(-width, width),
+                    half_rows=half_rows,
+                )
                 if estimate.df >= FEWEST_DF:
                     found.append((first, second, estimate))
         p_difference = [estimate.p_difference() for *_, estimate in found]
-        p_equivalence = [estimate.p_equivalence(self.margin / 100) for *_, estimate in found]
+        p_equivalence = [estimate.p_equivalence(self.margin / self.metric.scale) for *_, estimate in found]
         level = LEVEL
         if is_declared:
             p_difference, p_equivalence = adjusted(p_difference), adjusted(p_equivalence)
@@ -229,6 +271,8 @@ class Comparison:
         """The results of the tests in words: each heading with the messages below it."""
         family, others = ([pair for pair in self.tests if pair.declared is known] for known in (True, False))
         heading = f"{plural(len(family), 'declared pair')}, p-values and intervals adjusted for their number:"
+        if self.metric != ACCURACY:
+            heading = f"By {self.metric.name}, {heading}"
         known = {_keys((pair.first, pair.second)) for pair in self.tests}
         untested = [pair for pair in (*self.declared, *self.exploratory) if _keys(pair) not in known]
         tested = [
@@ -236,10 +280,18 @@ class Comparison:
             ("Exploratory, chosen after looking, not adjusted:", [pair.message(self.margin) for pair in others]),
         ]
         lacking = [
-            ("Differences without interval and verdict:", list(map(_accuracies, untested))),
+            ("Differences without interval and verdict:", list(map(_values, untested))),
+            (
+                f"Fewer than {FEWEST_ROWS} rows of a class give no verdict by {self.metric.name}:",
+                [self.labels[number] for number in self._rare_classes],
+            ),
             (
                 f"The groups of {self.counts} are too few, or too uneven, for an interval and a verdict.",
-                [" and ".join(setting.name for setting in p) for p in untested if p[0].has_seeds and p[1].has_seeds],
+                [
+                    f"{first.name} and {second.name}"
+                    for first, second in untested
+                    if first.has_seeds and second.has_seeds and not self._rare_classes
+                ],
             ),
             (
                 f"Fewer than {SEEDS} seeds give no interval and no verdict. To train the others:",
@@ -248,7 +300,7 @@ class Comparison:
         ]
         notes = [(note, list[str]()) for note in self._notes(family, others)]
         blocks = [block for block in tested if block[1]] + notes + [block for block in lacking if block[1]]
-        if [len(setting.runs) for setting in self.settings] == [1, 1]:
+        if [len(setting.runs) for setting in self.settings] == [1, 1] and self.metric == ACCURACY:
             blocks.append((compare_models(self.settings, self.rows.group_N), []))
         paired = {setting.key for pair in self.declared for setting in pair}
         unpaired = [setting.name for setting in self.settings if setting.key not in paired]
@@ -256,6 +308,10 @@ class Comparison:
             text = "pairs=all tests all pairs as exploratory; for some settings only, name the folders of their runs."
             blocks.append((f"In no declared pair: {'; '.join(unpaired)}. {text}", []))
         return blocks
+
+    @property
+    def _rare_classes(self) -> list[int]:
+        return self.metric.rare_classes(self.rows.labels_N)
 
     @property
     def _lacking_seeds(self) -> list[Setting]:
@@ -336,19 +392,19 @@ def _keys(pair: SettingPair) -> frozenset[str]:
     return frozenset(setting.key for setting in pair)
 
 
-def _accuracies(pair: SettingPair) -> str:
-    """Returns the accuracies of two settings and their difference."""
-    values = [100 * float(setting.correct.mean()) for setting in pair]
-    texts = [
-        f"{setting.name} {value:.2f}% ({plural(len(setting.runs), 'seed')})"
-        for setting, value in zip(pair, values, strict=True)
-    ]
-    return f"{', '.join(texts)}: {values[0] - values[1]:+.2f} points."
+def _values(pair: SettingPair) -> str:
+    """Returns the metric of two settings and how much better the first is."""
+    values = [(setting.name, setting.metrics[setting.metric.name].value, len(setting.runs)) for setting in pair]
+    texts = [f"{name} {value:.4f} ({plural(seeds, 'seed')})" for name, value, seeds in values]
+    gain, metric = float(pair[0].gains.mean() - pair[1].gains.mean()), pair[0].metric
+    return f"{', '.join(texts)}: {metric.difference(gain, '+')}{metric.unit}."
 
 
 def _more_seeds(setting: Setting) -> str:
     """Returns the command that trains the seeds that a setting lacks for an interval."""
     last = setting.runs[-1]
+    if last.is_of_table:
+        return f"predictions of {plural(SEEDS - len(setting.runs), 'more seed')}, in the table"
     typed = f"from={shlex.quote(str(last.run.path))} seed={last.seed + 1} seeds={SEEDS - len(setting.runs)}"
     return f"python -m sentattn.train {typed}{needed_trust(last.settings)}"
 

@@ -1,4 +1,4 @@
-"""A figure for a paper, one column wide and legible in grey: tested pairs, accuracy against cost and against labels."""
+"""A figure for a paper, one column wide and legible in grey: tested pairs, a metric against cost and against labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sentattn.compare.comparison import Comparison, Pair
-from sentattn.compare.report.charts import ABOVE, ACCURACY, BELOW, accuracy_range, colour, log_ticks, with_interval
+from sentattn.compare.metric import Metric
+from sentattn.compare.report.charts import ABOVE, BELOW, colour, log_ticks, value_range, with_interval
 from sentattn.compare.report.summaries import TRAIN_SIZE, Curve, curves
 from sentattn.config.groups import get_path
 from sentattn.console import format_count
@@ -37,7 +38,7 @@ POINT: dict[str, Any] = {"color": "black", "markerfacecoloralt": "white", "marke
 
 
 def draw(comparison: Comparison) -> Figure:
-    """Draws a panel each of the declared pairs, accuracy against cost and against labels, where runs have them.
+    """Draws a panel each of the declared pairs, the metric against cost and against labels, where runs have them.
 
     Raises:
         RunError: If there is none.
@@ -45,13 +46,14 @@ def draw(comparison: Comparison) -> Figure:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    metric = comparison.metric
     panels: list[tuple[float, Callable[[Axes], None]]] = []
     if pairs := [pair for pair in comparison.tests if pair.declared]:
         labels = [textwrap.fill(visible(f"{pair.first.name} \u2212 {pair.second.name}"), 24) for pair in pairs]
         lines = len(pairs) * (1.5 + max(label.count("\n") for label in labels))
-        panels.append((LINE * (lines + 6), partial(_draw_pairs, pairs, labels, comparison.margin)))
+        panels.append((LINE * (lines + 6), partial(_draw_pairs, pairs, labels, comparison)))
     times = [
-        Curve(setting.name, [seconds], [(setting.metrics["accuracy"].value, setting.interval())])
+        Curve(setting.name, metric.name, [seconds], [(setting.metrics[metric.name].value, setting.interval())])
         for setting in comparison.leaderboard
         if (seconds := setting.cost("seconds.train")) > 0 and get_path(setting.settings, TRAIN_SIZE) is None
     ]
@@ -60,7 +62,7 @@ def draw(comparison: Comparison) -> Figure:
         if sum(len(curve.x) for curve in drawn) > 1:
             labels = [textwrap.fill(visible(curve.name), 48) for curve in drawn]
             lines = sum(label.count("\n") + 1 for label in labels)
-            panels.append((CURVES + LINE * lines, partial(_draw_curves, drawn, labels, title)))
+            panels.append((CURVES + LINE * lines, partial(_draw_curves, drawn, labels, title, metric)))
     if not panels:
         message = "There is nothing to draw: a figure takes a declared pair with three seeds each, or two settings."
         raise RunError(Fault("figure", "missing", message))
@@ -77,17 +79,22 @@ def draw(comparison: Comparison) -> Figure:
     return figure
 
 
-def _draw_pairs(pairs: Sequence[Pair], labels: Sequence[str], margin: float, axes: Axes) -> None:
+def _draw_pairs(pairs: Sequence[Pair], labels: Sequence[str], comparison: Comparison, axes: Axes) -> None:
     """Draws the difference of each pair with the interval of its verdict, as it is printed, and the margin."""
+    metric, margin = comparison.metric, comparison.margin
     axes.axvspan(-margin, margin, color="0.9", linewidth=0)
     axes.axvline(0, color="black", linewidth=0.6)
     drawn = {}
     for y, pair in enumerate(pairs):
-        ends = 100 * np.array(pair.intervals[pair.verdict == "equivalent"])
+        ends = metric.scale * np.array(pair.intervals[pair.verdict == "equivalent"])
         axes.plot(ends, [y, y], color="black", linewidth=0.8, marker="|", markersize=3)
         verdict = pair.verdict.replace("better", "beats").replace("worse", "beats")
-        [drawn[verdict]] = axes.plot(100 * pair.estimate.value, y, linestyle="none", **POINT | VERDICTS[verdict])
-    axes.set(xlabel="difference of accuracy (points)", ylim=(len(pairs) - 0.5, -0.5))
+        [drawn[verdict]] = axes.plot(
+            metric.scale * pair.estimate.value, y, linestyle="none", **POINT | VERDICTS[verdict]
+        )
+    axes.set(
+        xlabel=f"difference of {metric.name}{' (points)' if metric.scale > 1 else ''}", ylim=(len(pairs) - 0.5, -0.5)
+    )
     axes.set_yticks(range(len(pairs)), labels, parse_math=False, linespacing=1)
     axes.tick_params(axis="y", length=0)
     shown = {verdict: drawn[verdict] for verdict in VERDICTS if verdict in drawn}
@@ -95,16 +102,18 @@ def _draw_pairs(pairs: Sequence[Pair], labels: Sequence[str], margin: float, axe
     axes.figure.legend(shown.values(), shown, loc="outside lower right", ncols=4, frameon=False, **spaces)
 
 
-def _draw_curves(curves: Sequence[Curve], labels: Sequence[str], title: str, axes: Axes) -> None:
-    """Draws accuracies with their intervals, and a legend below."""
+def _draw_curves(curves: Sequence[Curve], labels: Sequence[str], title: str, metric: Metric, axes: Axes) -> None:
+    """Draws values with their intervals, and a legend below."""
+    scale = metric.scale
     for n, (curve, label) in enumerate(zip(curves, labels, strict=True)):
         look = {"marker": MARKERS[n % len(MARKERS)], "linestyle": STYLES[n % len(STYLES)], "color": colour(n + 1)}
-        rows = [with_interval(*accuracy) for accuracy in curve.accuracies]
-        errors = 100 * np.maximum(0, [[row[side] for row in rows] for side in (BELOW, ABOVE)])
-        values = [100 * row[ACCURACY] for row in rows]
+        rows = [with_interval(*value, metric.name) for value in curve.values]
+        errors = scale * np.maximum(0, [[row[side] for row in rows] for side in (BELOW, ABOVE)])
+        values = [scale * row[metric.name] for row in rows]
         axes.errorbar(curve.x, values, errors, capsize=1.5, label=label, **POINT | look)
-    low, high = accuracy_range([with_interval(*accuracy) for curve in curves for accuracy in curve.accuracies])
-    axes.set(xlabel=f"{title}, log scale", ylabel="accuracy (%)", ylim=(100 * low, 100 * high), xscale="log")
+    low, high = value_range([with_interval(*v, metric.name) for curve in curves for v in curve.values], metric.name)
+    unit = " (%)" if scale > 1 else ""
+    axes.set(xlabel=f"{title}, log scale", ylabel=metric.name + unit, ylim=(scale * low, scale * high), xscale="log")
     x = [x for curve in curves for x in curve.x]
     axes.set_xticks(ticks := log_ticks(min(x), max(x)), list(map(format_count, ticks)))
     axes.minorticks_off()

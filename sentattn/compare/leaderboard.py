@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -22,8 +23,6 @@ ENDS = ("_low", "_high")
 COSTS = {"parameters": 0, "train_seconds": 0, "tokens_per_second": 0, "ms_one_text": 2, "ms_a_batch": 2, "trials": 0}
 """Columns after the metrics, with the digits that are shown: `trials` is the number of those of the study that found a
 setting."""
-IN_TERMINAL = ("accuracy", "log_loss")
-"""Metrics that fit 80 columns; the other formats have all."""
 FAR_POINTS, FAR = 1.0, 5.0
 """A seed whose accuracy is so far from the median of all seeds, and so many times as far as the others, is named."""
 UNEVEN = 10
@@ -119,23 +118,37 @@ def message_lines(comparison: Comparison) -> list[str]:
 def cells(comparison: Comparison, columns: Sequence[str] = ()) -> list[list[str]]:
     """Returns the heading and the rows as text, with some columns or all."""
     rows = board_rows(comparison)
-    names = _choose([name for name in rows[0] if not name.endswith(ENDS)], columns)
+    every = [name for name in dict.fromkeys(name for row in rows for name in row) if not name.endswith(ENDS)]
+    unknown = {name for name in COSTS if all(math.isnan(row.get(name, math.nan)) for row in rows)}
+    names = _choose([name for name in every if name not in unknown], columns)
     heading = [name.replace("_", " ") if name in COSTS else name for name in names]
     return [heading, *([cell(row, name) for name in names] for row in rows)]
 
 
 def _terminal_lines(comparison: Comparison) -> list[str]:
     """Returns the leaderboard for 80 columns, or as many as the longest setting needs: a value is never broken."""
-    rows: list[tuple[str, ...]] = [("", "settings", "seeds", *IN_TERMINAL, "params", "train")]
+    metric = comparison.metric.name
+    second = "log_loss" if metric == "accuracy" else "accuracy"
     *settings, largest = board_rows(comparison)
+    has_costs = not all(math.isnan(row["parameters"]) for row in settings)
+    rows: list[tuple[str, ...]] = [("", "settings", "seeds", metric, second, *(("params", "train") * has_costs))]
     for rank, row in enumerate(settings, start=1):
-        costs = format_count(row["parameters"]), f"{row['train_seconds']:.0f} s"
-        metrics = cell(row, "accuracy"), f"{row['log_loss']:.4f}"
+        costs = _costs(row) if has_costs else ()
+        metrics = cell(row, metric), f"{row[second]:.4f}" if second in row else "-"
         rows.append((str(rank), row["settings"], str(row["seeds"]), *metrics, *costs))
-    rows.append(("", largest["settings"], "", cell(largest, "accuracy"), "", "", ""))
+    values = [cell(largest, name) if name == "accuracy" else "" for name in (metric, second)]
+    rows.append(("", largest["settings"], "", *values, *("", "") * has_costs))
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     longest = max(len(word) for row in rows for word in row[1].split())
-    return table_lines(rows, align="><>>>>>", wrap=1, width=max(TERMINAL_WIDTH, sum(widths) - widths[1] + longest))
+    return table_lines(
+        rows, align="><>>>>>"[: len(rows[0])], wrap=1, width=max(TERMINAL_WIDTH, sum(widths) - widths[1] + longest)
+    )
+
+
+def _costs(row: Row) -> tuple[str, str]:
+    if math.isnan(row["parameters"]):
+        return "-", "-"
+    return format_count(row["parameters"]), f"{row['train_seconds']:.0f} s"
 
 
 def notes(settings: Sequence[Setting]) -> list[str]:
@@ -159,16 +172,16 @@ def notes(settings: Sequence[Setting]) -> list[str]:
 
 def verdict_rows(comparisons: Sequence[Comparison]) -> list[list[object]]:
     """Returns the tests, unrounded differences, ends of intervals and adjusted p-values; the header first."""
-    header = "data,split,first,second,family,first_seeds,second_seeds,difference,verdict,margin"
+    header = "data,split,metric,first,second,family,first_seeds,second_seeds,difference,verdict,margin"
     for test in ("difference", "equivalence"):
         header += f",{test}_p,{test}_confidence,{test}_low,{test}_high"
     rows: list[list[object]] = [[*header.split(",")]]
     for comparison, pair in ((each, pair) for each in comparisons for pair in each.tests):
         first, second = pair.first, pair.second
-        rows.append(
-            [comparison.data, comparison.split, first.name, second.name, "declared" if pair.declared else "exploratory"]
-        )
-        rows[-1] += [len(first.runs), len(second.runs), pair.estimate.value, pair.verdict, comparison.margin / 100]
+        metric, family = comparison.metric, "declared" if pair.declared else "exploratory"
+        rows.append([comparison.data, comparison.split, metric.name, first.name, second.name, family])
+        margin = comparison.margin / metric.scale
+        rows[-1] += [len(first.runs), len(second.runs), pair.estimate.value, pair.verdict, margin]
         of_difference, of_equivalence = pair.intervals
         rows[-1] += [pair.p_difference, 1 - pair.level, *of_difference]
         rows[-1] += [pair.p_equivalence, 1 - 2 * pair.level, *of_equivalence]

@@ -115,7 +115,7 @@ def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[lis
     pairs: list[SettingPair] = []
     notes = []
     for reference in settings:
-        if reference.settings["model"].get("name") != "nbsvm":
+        if reference.runs[0].is_of_table or reference.settings["model"].get("name") != "nbsvm":
             continue
         if split == "val":
             reason = "it would be chosen by the rows it is tested on. Type split=test."
@@ -127,10 +127,10 @@ def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[lis
             if "attention" in setting.settings["model"]
             and setting.has_seeds
             and setting.fingerprints == reference.fingerprints
-            and math.isfinite(setting.stored("val/accuracy"))
+            and math.isfinite(setting.on_validation)
         ]
         if candidates:
-            pairs.insert(0, (max(candidates, key=lambda setting: setting.stored("val/accuracy")), reference))
+            pairs.insert(0, (max(candidates, key=lambda setting: setting.on_validation), reference))
         else:
             notes.append(f"No setting has {SEEDS} seeds and the training rows of {reference.name}: nothing to test.")
     return pairs, notes

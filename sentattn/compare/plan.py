@@ -28,7 +28,7 @@ from sentattn.run import RUN_FORMAT
 
 KEYS: dict[str, Kind] = {
     "split": 'Literal["test", "val"]',
-    "metric": 'Literal["accuracy"]',
+    "metric": "str",
     "margin": "Positive",
     "seeds": "list[Seed]",
     "base": "list[str]",

@@ -7,6 +7,7 @@ import os
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import yaml
 
-from sentattn.compare.statistics import Estimate, correct_of, estimates
+from sentattn.compare.metric import ACCURACY, METRICS, OF_PROBABILITIES, Metric
+from sentattn.compare.statistics import UNKNOWN_TERM, Estimate, average
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.hashing import counted, default, hashed
 from sentattn.config.parameters import leaves
@@ -24,11 +26,19 @@ from sentattn.config.targets import TARGET_KEY, check_targets, label, needed_tru
 from sentattn.config.types import Node, Tree, as_typed, parse
 from sentattn.console import Progress
 from sentattn.errors import Fault, RunError, UserError, suggestion
-from sentattn.metrics import Floats, Ints, classifier_metrics
+from sentattn.metrics import (
+    ORDERED_ONLY,
+    Floats,
+    Ints,
+    calibrated_error,
+    calibration_error,
+    classifier_metrics,
+)
 from sentattn.run import (
     CONFIG_FILE,
     CONFIRMED_FILE,
     EVALUATED_SPLITS,
+    LABELS_FILE,
     METRICS_FILE,
     MODEL_FOLDER,
     RESULT_FILE,
@@ -40,6 +50,8 @@ if TYPE_CHECKING:
     from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
 
+CALIBRATED = "calibration_error_calibrated"
+"""The mean calibration error of a perfectly calibrated model with the same confidences."""
 ROUNDING = 1e-5
 """Tolerance of sums of probabilities in single precision, and of stored metrics against recomputed ones."""
 VECTORS = "data.vectors"  # in the hash of a setting by content, and so not among what `counted` returns
@@ -49,13 +61,14 @@ VECTORS = "data.vectors"  # in the hash of a setting by content, and so not amon
 class Rows:
     """The rows that runs were evaluated on: the hash of text and label, true class, group and number of tokens of each.
 
-    `group_N` has the number of each row's group, such as its film; it is None where rows have none.
+    `group_N` has the number of each row's group, such as its film; it is None where rows have none. Rows of a table of
+    predictions have the names that they have there, and no number of tokens.
     """
 
     row_ids: tuple[str, ...]
     labels_N: Ints
     group_N: Ints | None
-    lengths_N: Ints
+    lengths_N: Ints | None
 
     @cached_property
     def key(self) -> tuple[int, bytes]:
@@ -74,7 +87,9 @@ class EvaluatedRun:
     """A finished run with its resolved settings, its `result.json`, and its predictions of one split.
 
     `setting` is the hash of the settings without the seed, `ordered` says whether classes are steps of a scale, as far
-    as the run's model does, and `trials` is the number of trials of the study that found the setting, if any.
+    as the run's model does, and `trials` is the number of trials of the study that found the setting, if any. A run of
+    a table has the place of the table as its path, the name of its setting as `model.name` among its settings, and
+    may have a score for each row; without probabilities those of the predicted classes are 1.
     """
 
     run: Run
@@ -86,6 +101,10 @@ class EvaluatedRun:
     probabilities_NC: Floats
     ordered: bool = False
     trials: int | None = None
+    labels: Sequence[str] = ()
+    score_N: Floats | None = None
+    has_probabilities: bool = True
+    is_of_table: bool = False
 
     @property
     def path(self) -> Path:
@@ -133,6 +152,7 @@ class Setting:
 
     The name is the variant with the values that distinguish it from the other settings. Of a deterministic setting all
     trainings are equal. `notes` are remarks about its runs, such as that they are of several revisions of the code.
+    `metric` is what settings are compared by.
     """
 
     name: str
@@ -140,6 +160,7 @@ class Setting:
     deterministic: bool
     ordered: bool = False
     notes: Sequence[str] = ()
+    metric: Metric = ACCURACY
 
     @property
     def key(self) -> str:
@@ -162,14 +183,20 @@ class Setting:
         return frozenset(str(run.fingerprint) for run in self.runs)
 
     @property
+    def has_probabilities(self) -> bool:
+        """Whether its runs have the probability of each class, not only the predicted one."""
+        return all(run.has_probabilities for run in self.runs)
+
+    @property
     def has_seeds(self) -> bool:
         """Whether there are enough seeds to know how much another one would change."""
         return self.deterministic or len(self.runs) >= SEEDS
 
     @property
-    def parameters(self) -> int:
-        """Number of parameters."""
-        return int(self.runs[0].result["parameters"]["total"])
+    def parameters(self) -> float:
+        """Number of parameters; NaN of a table."""
+        total = self.cost("parameters.total")
+        return total if np.isnan(total) else int(total)
 
     @cached_property
     def probabilities(self) -> Floats:
@@ -179,37 +206,84 @@ class Setting:
     @cached_property
     def correct(self) -> Floats:
         """1 for each seed and row that is predicted correctly, else 0, (S, N)."""
-        return correct_of(self.probabilities, self.rows.labels_N)
+        return self.values(ACCURACY)
+
+    def values(self, metric: Metric) -> Floats:
+        """Returns a value for each seed and row, (S, N), whose mean over rows is the metric."""
+        return np.stack([metric.values(run) for run in self.runs])
+
+    @cached_property
+    def gains(self) -> Floats:
+        """The values of the metric that settings are compared by, (S, N), negated where lower is better."""
+        values_SN = self.values(self.metric)
+        return -values_SN if self.metric.is_loss else values_SN
 
     @cached_property
     def metrics(self) -> Mapping[str, Estimate]:
-        """Each metric: mean over seeds, with its standard error."""
-        labels_N, group_N = self.rows.labels_N, self.rows.group_N
-        return estimates(self.probabilities, labels_N, group_N, ordered=self.ordered, deterministic=self.deterministic)
+        """Each metric: mean over seeds, with its error.
 
-    def interval(self, metric: str = "accuracy") -> tuple[float, float] | None:
-        """Returns the 95% interval of a metric; None where there are too few seeds, or its error is not known."""
-        estimate = self.metrics[metric]
+        Calibration errors have an error of NaN: their bias is of its size. `CALIBRATED` is the mean calibration error
+        of a perfectly calibrated model with the same confidences.
+        """
+        found = {}
+        for metric in dict.fromkeys([*METRICS.values(), self.metric]):
+            known = self.ordered or metric.name not in ORDERED_ONLY
+            known = known or metric == self.metric
+            if known and (self.has_probabilities or metric.name not in OF_PROBABILITIES):
+                found[metric.name] = average(
+                    self.values(metric),
+                    self.rows.group_N,
+                    deterministic=self.deterministic,
+                    bounds=metric.bounds,
+                    half_rows=metric.half_rows,
+                )
+        if self.has_probabilities:
+            confidence_SN = self.probabilities.max(axis=2)
+            errors = map(calibration_error, confidence_SN, self.correct)
+            for name, values in (("calibration_error", errors), (CALIBRATED, map(calibrated_error, confidence_SN))):
+                found[name] = Estimate(float(np.mean(list(values))), [UNKNOWN_TERM])
+        return found
+
+    def interval(self, metric: str = "") -> tuple[float, float] | None:
+        """Returns the 95% interval of a metric, by default of that which settings are compared by.
+
+        None where there are too few seeds, or its error is not known.
+        """
+        estimate = self.metrics[metric or self.metric.name]
         return estimate.interval() if self.has_seeds and estimate.error > 0 else None
 
-    def stored(self, metric: str) -> float:
-        """Returns the mean over seeds of a metric of `result.json`; NaN where a run lacks it."""
-        return float(np.mean([run.result["metrics"].get(metric, np.nan) for run in self.runs]))
+    @property
+    def on_validation(self) -> float:
+        """The mean over seeds of the metric on validation rows, or of the accuracy where runs do not keep it.
+
+        Negated where lower is better; NaN where a run has neither.
+        """
+        stored = [run.result["metrics"] for run in self.runs]
+        name = f"val/{self.metric.name}"
+        if not all(name in metrics for metrics in stored):
+            return float(np.mean([metrics.get("val/accuracy", np.nan) for metrics in stored]))
+        return float(np.mean([metrics[name] for metrics in stored])) * (-1 if self.metric.is_loss else 1)
 
     def cost(self, key: str) -> float:
         """Returns the mean over seeds of a cost in `result.json`, such as `seconds.train`; NaN where a run lacks it."""
         return float(np.mean([get_path(run.result, key) or np.nan for run in self.runs]))
 
 
-def group_by_setting(runs: Iterable[EvaluatedRun], *, ordered: bool = False) -> list[Setting]:
+def group_by_setting(
+    runs: Iterable[EvaluatedRun], *, ordered: bool = False, metric: Metric = ACCURACY
+) -> list[Setting]:
     """Returns the settings of runs on the same rows; of several runs with a seed the latest counts."""
     trained: dict[str, dict[int, list[EvaluatedRun]]] = defaultdict(lambda: defaultdict(list))
-    for run in sorted(runs, key=lambda run: run.path.name):  # the names of directories begin with the time
+    # The names of directories begin with the time; settings of a table keep their order.
+    for run in sorted(runs, key=lambda run: (run.is_of_table, "" if run.is_of_table else run.path.name)):
         trained[run.setting][run.seed].append(run)
     latest = [[seeds[seed][-1] for seed in sorted(seeds)] for seeds in trained.values()]
     labels = names([seeds[0].settings for seeds in latest])
+    for number, (name, seeds) in enumerate(zip(labels, latest, strict=True)):
+        if seeds[0].is_of_table and name in labels[:number]:
+            labels[number] = f"{name} ({seeds[0].path.name})"
     return [
-        Setting(name, seeds, bool(seeds[0].result.get("deterministic", False)), ordered, _notes(seeds, again))
+        Setting(name, seeds, bool(seeds[0].result.get("deterministic", False)), ordered, _notes(seeds, again), metric)
         for name, seeds, again in zip(labels, latest, trained.values(), strict=True)
     ]
 
@@ -361,7 +435,7 @@ def _read(run: Run, split: str | None, trials: int | None) -> EvaluatedRun:
     if split is None:
         return EvaluatedRun(run, run.settings, result, setting, seed, *NOT_READ)
     rows, probabilities_NC = _predictions(run, split)
-    ordered = _is_ordered(run)
+    labels, ordered = _classes(run)
     computed = classifier_metrics(probabilities_NC, rows.labels_N, ordered=ordered)
     for name, value in sorted(computed.items()):
         expected = stored.get(f"{split}/{name}", value)
@@ -370,7 +444,7 @@ def _read(run: Run, split: str | None, trials: int | None) -> EvaluatedRun:
                 f"{run.path}: its predictions have {value:.6g} of {split}/{name}, {RESULT_FILE} says {expected:.6g}. "
             )
             raise RunError(Fault("runs", "damaged", f"{message}It is left out."))
-    return EvaluatedRun(run, run.settings, result, setting, seed, rows, probabilities_NC, ordered, trials)
+    return EvaluatedRun(run, run.settings, result, setting, seed, rows, probabilities_NC, ordered, trials, labels)
 
 
 def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
@@ -403,16 +477,32 @@ def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:
     if ragged or not is_predicted or labels_N.min() < 0 or labels_N.max() >= classes:
         message = f"{file}: probabilities, predicted and label do not fit each other; it is left out."
         raise RunError(Fault("runs", "damaged", message))
-    # A row without a group is a group by itself; no name begins with a space.
-    groups = [name or f" {row}" for row, name in enumerate(table["group"].to_pylist())]
-    names, group_N = np.unique(groups, return_inverse=True)
     rows = Rows(
         row_ids=tuple(table["row_id"].to_pylist()),
         labels_N=labels_N,
-        group_N=group_N.astype(np.int64) if 1 < len(names) < len(groups) else None,
+        group_N=group_numbers(table["group"].to_pylist()),
         lengths_N=table["length"].to_numpy().astype(np.int64),
     )
     return rows, probabilities_NC
+
+
+def group_numbers(groups: Sequence[str]) -> Ints | None:
+    """Returns the number of the group of each row, by its name; None where each row, or all, are in one group.
+
+    A row without a name is a group by itself.
+    """
+    unique = [name or f" {row}" for row, name in enumerate(groups)]  # no name begins with a space
+    names, group_N = np.unique(unique, return_inverse=True)
+    return group_N.astype(np.int64) if 1 < len(names) < len(groups) else None
+
+
+def read_row_numbers(run: Run, split: str) -> list[int]:
+    """Returns the place of each row of a split in its data set."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(run.predictions(split), columns=["row"], filters=[("split", "==", split)], partitioning=None)
+    numbers: list[int] = table["row"].to_pylist()
+    return numbers
 
 
 def _fits(settings: Node, key: str, text: str) -> bool:
@@ -424,8 +514,11 @@ def _fits(settings: Node, key: str, text: str) -> bool:
     return value.get("name") == text if isinstance(value, Mapping) else text == as_typed(value) or value == parse(text)
 
 
-def _is_ordered(run: Run) -> bool:
-    try:
-        return bool(yaml.safe_load((run.path / MODEL_FOLDER / CONFIG_FILE).read_text(encoding="utf-8")).get("ordered"))
-    except (OSError, ValueError, AttributeError, yaml.YAMLError):
-        return False
+def _classes(run: Run) -> tuple[list[str], bool]:
+    """Returns the names of the classes, none where the run does not say them, and whether they are steps of a scale."""
+    folder, labels, ordered = run.path / MODEL_FOLDER, [], False
+    with suppress(OSError, ValueError, AttributeError, yaml.YAMLError):
+        ordered = bool(yaml.safe_load((folder / CONFIG_FILE).read_text(encoding="utf-8")).get("ordered"))
+    with suppress(OSError, ValueError, TypeError):
+        labels = [str(name) for name in json.loads((folder / LABELS_FILE).read_text(encoding="utf-8"))]
+    return labels, ordered

@@ -15,22 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sentattn.config.schema import BOUNDS
-from sentattn.metrics import (
-    CONFUSION_METRICS,
-    ORDERED_ONLY,
-    ROW_METRICS,
-    Floats,
-    Ints,
-    calibrated_error,
-    calibration_error,
-    correct,
-)
+from sentattn.metrics import Floats, Ints
 
 Verdict: TypeAlias = Literal[
     "better", "worse", "equivalent", "better within margin", "worse within margin", "undecided"
@@ -48,8 +39,6 @@ TWO_EACH = (1.0,) * 4 + (0.0,) * 4
 SMALLEST_P = 1e-12
 BLOCKS = 200
 """Blocks of rows that the jackknife leaves out, one at a time."""
-CALIBRATED = "calibration_error_calibrated"
-"""The mean calibration error of a perfectly calibrated model with the same confidences."""
 
 
 @dataclass(frozen=True)
@@ -247,16 +236,27 @@ def seed_term(means_S: Floats) -> Term:
     return Term(float(means_S.var(ddof=1)) / seeds, seeds - 1)
 
 
-def accuracy(correct_SN: Floats, group_N: Ints | None = None, *, deterministic: bool = False) -> Estimate:
-    """Returns the accuracy of a setting, over new seeds and new rows.
+def average(
+    values_SN: Floats,
+    group_N: Ints | None = None,
+    *,
+    deterministic: bool = False,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+    half_rows: Sequence[float] = (),
+) -> Estimate:
+    """Returns the mean over seeds and rows of a value of each, with its error over new seeds and new rows.
 
-    Two correct and two wrong rows are added for the interval (Agresti and Coull 1998).
+    With one seed of a setting that is not deterministic the error is that of the rows alone.
     """
-    correct_N = correct_SN.mean(axis=0)
-    terms = [row_term(correct_N, group_N, TWO_EACH)]
-    if len(correct_SN) > 1 and not deterministic:
-        terms.append(seed_term(correct_SN.mean(axis=1)))
-    return Estimate(float(correct_N.mean()), terms, (0.0, 1.0), _mean(correct_N, TWO_EACH))
+    values_N = values_SN.mean(axis=0)
+    terms = [row_term(values_N, group_N, half_rows)]
+    if len(values_SN) > 1 and not deterministic:
+        terms.append(seed_term(values_SN.mean(axis=1)))
+    return Estimate(float(values_N.mean()), terms, bounds, _mean(values_N, half_rows) if half_rows else None)
+
+
+accuracy = partial(average, bounds=(0.0, 1.0), half_rows=TWO_EACH)
+"""The average of correctness: two correct and two wrong rows are added for the interval (Agresti and Coull 1998)."""
 
 
 def difference(
@@ -265,8 +265,10 @@ def difference(
     group_N: Ints | None = None,
     *,
     deterministic: Sequence[bool] = (False, False),
+    bounds: tuple[float, float] = (-1.0, 1.0),
+    half_rows: Sequence[float] = AGREEMENT,
 ) -> Estimate:
-    """Returns how much more accurate the first of two settings is, over new seeds and new rows.
+    """Returns how much larger the values of the first of two settings are on average, over new seeds and new rows.
 
     The variance is that of rows, of seeds, and of what is particular to a row and a seed, as for readers that belong to
     one of two modalities and read the same cases (Obuchowski and Rockette 1995; Hillis 2007). The means of the runs
@@ -274,11 +276,19 @@ def difference(
     seeds of the rows vary by row, and by row and seed: s_row^2 / N, less the part of row and seed, which the first term
     has already.
 
-    Half a row is added in each of the four cells of agreement (Agresti and Min 2005). The settings may have different
-    numbers of seeds.
+    The settings may have different numbers of seeds.
+
+    Args:
+        first_SN: A value for each seed and row, such as 1 where it is correct.
+        second_SN: Those of the second setting.
+        group_N: Number of each row's group.
+        deterministic: Whether all trainings of a setting are equal, of both.
+        bounds: The least and the largest difference that are possible.
+        half_rows: Differences that are added with half a row each: of correctness, one in each of the four cells of
+            agreement (Agresti and Min 2005); of other metrics none.
     """
     differences_N = first_SN.mean(axis=0) - second_SN.mean(axis=0)
-    rows, seeds = row_term(differences_N, group_N, AGREEMENT), []
+    rows, seeds = row_term(differences_N, group_N, half_rows), []
     variance = rows.variance
     for values_SN, fixed in zip((first_SN, second_SN), deterministic, strict=True):
         if not fixed:
@@ -287,7 +297,8 @@ def difference(
             seeds.append(Term(max(term.variance, particular), term.df))
             variance -= particular
     terms = [Term(max(variance, 0.0), rows.df), *([welch(*seeds)] if len(seeds) > 1 else seeds)]
-    return Estimate(float(differences_N.mean()), terms, (-1.0, 1.0), _mean(differences_N, AGREEMENT))
+    centre = _mean(differences_N, half_rows) if half_rows else None
+    return Estimate(float(differences_N.mean()), terms, bounds, centre)
 
 
 def _row_and_seed(values_SN: Floats, group_N: Ints | None) -> float:
@@ -342,49 +353,6 @@ def verdict(value: float, p_difference: float, p_equivalence: float) -> Verdict:
     return "equivalent" if equivalent else "undecided"
 
 
-def estimates(
-    probabilities_SNC: Floats, labels_N: Ints, group_N: Ints | None, *, ordered: bool, deterministic: bool = False
-) -> dict[str, Estimate]:
-    """Returns each metric of a setting as the mean over its seeds, with its standard error.
-
-    The error has a term from the rows and one from the seeds; with one seed of a setting that is not deterministic
-    it has the first alone. The calibration error has none (NaN): its bias is of the size of its error. `CALIBRATED` is
-    its mean value for a perfectly calibrated model with the same confidences. Metrics of `ordered` classes, which are
-    steps of a scale, are left out for others.
-    """
-    correct_SN, confidence_SN = correct_of(probabilities_SNC, labels_N), probabilities_SNC.max(axis=2)
-    result = {"accuracy": accuracy(correct_SN, group_N, deterministic=deterministic)}
-    has_seed_term = len(probabilities_SNC) > 1 and not deterministic
-
-    def add(name: str, values_S: Floats, rows: Term) -> None:
-        terms = [rows, seed_term(values_S)] if has_seed_term else [rows]
-        result[name] = Estimate(float(values_S.mean()), terms, BOUNDS[name])
-
-    for name, metric in ROW_METRICS.items():
-        if name != "accuracy" and (ordered or name not in ORDERED_ONLY):
-            values_SN = np.stack([metric(probabilities_NC, labels_N) for probabilities_NC in probabilities_SNC])
-            add(name, values_SN.mean(axis=1), row_term(values_SN.mean(axis=0), group_N))
-
-    block_N = blocks(len(labels_N), group_N)
-    counts_SKCC = np.stack([_confusion(p_NC, labels_N, block_N) for p_NC in probabilities_SNC])
-    all_SCC = counts_SKCC.sum(axis=1)
-    for name, of_counts in CONFUSION_METRICS.items():
-        if ordered or name not in ORDERED_ONLY:
-            values_S = of_counts(all_SCC)
-            without_K = of_counts(all_SCC[:, None] - counts_SKCC).mean(axis=0)
-            add(name, values_S, jackknife(float(values_S.mean()), without_K))
-
-    errors, calibrated = map(calibration_error, confidence_SN, correct_SN), map(calibrated_error, confidence_SN)
-    for name, values in (("calibration_error", errors), (CALIBRATED, calibrated)):
-        result[name] = Estimate(float(np.mean(list(values))), [UNKNOWN_TERM])
-    return result
-
-
-def correct_of(probabilities_SNC: Floats, labels_N: Ints) -> Floats:
-    """Returns 1 for each seed and row that is predicted correctly, else 0, (S, N)."""
-    return np.stack([correct(probabilities_NC, labels_N) for probabilities_NC in probabilities_SNC])
-
-
 def blocks(rows: int, group_N: Ints | None) -> Ints:
     """Returns the number of each row's block; the rows of a group are in one block, drawn with a fixed seed."""
     units_N = np.arange(rows) if group_N is None else group_N
@@ -392,11 +360,3 @@ def blocks(rows: int, group_N: Ints | None) -> Ints:
     block_of_unit = np.random.default_rng(0).permutation(np.arange(count) % min(BLOCKS, count))
     block_N: Ints = block_of_unit[units_N]
     return block_N
-
-
-def _confusion(probabilities_NC: Floats, labels_N: Ints, block_N: Ints) -> Floats:
-    """Counts of true and predicted classes in each block, (K, C, C)."""
-    classes, blocks = probabilities_NC.shape[1], int(block_N.max()) + 1
-    cell_N = (block_N * classes + labels_N) * classes + probabilities_NC.argmax(axis=1)
-    counts = np.bincount(cell_N, minlength=blocks * classes**2).astype(np.float64)
-    return counts.reshape(blocks, classes, classes)

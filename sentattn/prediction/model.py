@@ -30,7 +30,7 @@ from sentattn.errors import DataError, Fault, RunError, SettingError, UserError,
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.frames import Columns, as_texts, prediction_columns, prediction_values, read_texts
 from sentattn.prediction.prediction import TIE, NGram, Prediction, Predictions, TokenWeights
-from sentattn.run import MODEL_FOLDER, WEIGHTS_FILE, Run
+from sentattn.run import LABELS_FILE, MODEL_FOLDER, WEIGHTS_FILE, Run
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sentattn.models.classifier import WideTerms
     from sentattn.models.wide import WideAndDeep
 
-MODEL_CONFIG_FILE, TOKENIZER_FILE, LABELS_FILE = "config.yaml", "tokenizer.json", "labels.json"
+MODEL_CONFIG_FILE, TOKENIZER_FILE = "config.yaml", "tokenizer.json"
 ENCODER_ENTRY = "encoder"
 """Key of a pretrained encoder's hash in the settings of a model, and the folder of its files, if the model has them."""
 TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")

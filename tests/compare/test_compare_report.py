@@ -21,7 +21,6 @@ from sentattn.compare.plan import apply, read_plan
 from sentattn.compare.report.charts import (
     MAX_DRAWN,
     MAX_SLICED,
-    accuracy_range,
     confusion_charts,
     cost_charts,
     curve_chart,
@@ -31,6 +30,7 @@ from sentattn.compare.report.charts import (
     log_ticks,
     reliability_chart,
     slice_charts,
+    value_range,
     with_interval,
 )
 from sentattn.compare.report.page import Section, page, part
@@ -313,7 +313,7 @@ def test_texts_of_the_ticks_of_a_log_axis_differ(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(0.915, 0.926), (0.9, 0.9), (0.3, 0.9)])
 def test_an_axis_of_accuracies_spans_five_points_at_least(low: float, high: float) -> None:
-    start, end = accuracy_range([with_interval(low, None), with_interval(high, (high - 0.001, high + 0.001))])
+    start, end = value_range([with_interval(low, None), with_interval(high, (high - 0.001, high + 0.001))])
     assert start < low
     assert high + 0.001 < end
     assert end - start >= 0.05 - 1e-12

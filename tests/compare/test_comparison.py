@@ -79,8 +79,8 @@ def test_fewer_than_three_seeds_give_values_and_a_command_and_no_verdict(tmp_pat
     found = compare(tmp_path)
     text = "\n".join(line for title, items in found.messages for line in (title, *items))
     assert "%:" not in text  # no interval
-    first, second = (100 * one.correct.mean() for one in found.settings)
-    assert f"{first - second:+.2f} points" in text or f"{second - first:+.2f} points" in text
+    first, second = (one.correct.mean() for one in found.settings)
+    assert f"{100 * (first - second):+.2f} points" in text or f"{100 * (second - first):+.2f} points" in text
     for one in found.settings:
         assert f"train from={one.runs[-1].run.path} seed={seeds} seeds={3 - seeds}" in text
 

@@ -48,7 +48,7 @@ def train(folder: Path, *, seeds: int = 3) -> Path:
         ({"margn": 1}, "margn", "unknown"),
         ({"margin": "left out"}, "margin", "missing"),
         ({"margin": -1}, "margin", "range"),
-        ({"metric": "log_loss"}, "metric", "range"),
+        ({"metric": 1}, "metric", "type"),
         ({"split": "train"}, "split", "range"),
         ({"seeds": [0, 1]}, "seeds", "range"),
         ({"seeds": [0, 1, 1]}, "seeds", "range"),

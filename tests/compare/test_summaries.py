@@ -117,13 +117,13 @@ def test_of_several_draws_the_means_over_seeds_are_the_repeats() -> None:
     of_rows = stats.t.ppf(0.975, 403 - 2) * (rows.var(ddof=1) / 402) ** 0.5
     of_draws = stats.t.ppf(0.975, 2) * (np.var(means, ddof=1) / 3) ** 0.5
     half, centre = np.hypot(of_rows, of_draws), rows.mean()
-    (value, interval), (other, of_seeds) = curve.accuracies
+    (value, interval), (other, of_seeds) = curve.values
     assert curve.x == [100, 200]
     assert value == pytest.approx(np.mean(means))
     assert interval == pytest.approx((centre - half, centre + half), rel=2e-4)
     assert (other, of_seeds) == (pytest.approx(seeds.mean()), large.interval())
     [two] = curves([*settings[:2], large], TRAIN_SIZE)
-    assert two.accuracies[0][1] is None
+    assert two.values[0][1] is None
 
 
 def setting(correct_SN: np.ndarray, *, groups: np.ndarray | None = None, deterministic: bool = False) -> Setting:

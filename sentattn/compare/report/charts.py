@@ -88,9 +88,13 @@ def chart(
     height: int = 290,
     top: int = 12,
     most: int = MAX_DRAWN,
+    metric: str = ACCURACY,
     **look: Any,
 ) -> Chart:
-    """Draws rows as `plotly.express.KIND(**look)`, those of the first `most` settings; its table has all."""
+    """Draws rows as `plotly.express.KIND(**look)`, those of the first `most` settings; its table has all.
+
+    The axis of the metric has a range of its own where it is drawn with intervals.
+    """
     import plotly.express as px
     import pyarrow as pa
 
@@ -111,8 +115,8 @@ def chart(
     for name, update in ((look["x"], figure.update_xaxes), (look["y"], figure.update_yaxes)):
         if name in PERCENT:
             update(tickformat=".1~%" if name == ACCURACY else ".0%")
-        if name == ACCURACY and ABOVE in rows[0]:
-            update(range=accuracy_range(drawn))
+        if name == metric and ABOVE in rows[0]:
+            update(range=value_range(drawn, metric))
     return Chart(title, figure, table(rows))
 
 
@@ -128,17 +132,17 @@ def table(rows: Sequence[Row]) -> Table:
     return Table(names, [[cell(name, row[name]) for name in names] for row in rows])
 
 
-def with_interval(value: float, interval: tuple[float, float] | None) -> Row:
-    """Returns the columns of an accuracy: itself, its interval as text, empty where there is none, and its bars."""
+def with_interval(value: float, interval: tuple[float, float] | None, metric: str = ACCURACY) -> Row:
+    """Returns the columns of a metric: itself, its interval as text, empty where there is none, and its bars."""
     low, high = interval or (math.nan, math.nan)
-    text = f"{100 * low:.2f}% to {100 * high:.2f}%" if interval else ""
-    return {ACCURACY: value, INTERVAL: text, ABOVE: high - value, BELOW: value - low}
+    ends = f"{100 * low:.2f}% to {100 * high:.2f}%" if metric == ACCURACY else f"{low:.4f} to {high:.4f}"
+    return {metric: value, INTERVAL: ends if interval else "", ABOVE: high - value, BELOW: value - low}
 
 
-def accuracy_range(rows: Sequence[Row]) -> list[float]:
+def value_range(rows: Sequence[Row], metric: str = ACCURACY) -> list[float]:
     """Returns the range of an axis that has all marks and intervals, and shows no small difference as a large one."""
-    low = min(row[ACCURACY] - np.nan_to_num(row.get(BELOW, 0)) for row in rows)
-    high = max(row[ACCURACY] + np.nan_to_num(row.get(ABOVE, 0)) for row in rows)
+    low = min(row[metric] - np.nan_to_num(row.get(BELOW, 0)) for row in rows)
+    high = max(row[metric] + np.nan_to_num(row.get(ABOVE, 0)) for row in rows)
     pad = max(0.06 * (high - low), (NARROWEST - (high - low)) / 2)
     return [float(low - pad), float(high + pad)]
 
@@ -149,18 +153,18 @@ def _cut(text: str) -> str:
 
 
 def _rows(settings: Sequence[Setting]) -> list[Row]:
-    """Returns a row for each setting, with its accuracy."""
+    """Returns a row for each setting, with the metric that they are compared by."""
     return [
         {"rank": rank, "settings": setting.name}
-        | with_interval(setting.metrics[ACCURACY].value, setting.interval(ACCURACY))
+        | with_interval(setting.metrics[setting.metric.name].value, setting.interval(), setting.metric.name)
         for rank, setting in enumerate(settings, start=1)
     ]
 
 
 def leaderboard_chart(settings: Sequence[Setting]) -> list[Chart]:
-    """The accuracy of each setting with its 95% interval."""
-    shown = settings[: 3 * MAX_DRAWN]
-    look = {"x": ACCURACY, "y": "rank", "error_x": ABOVE, "error_x_minus": BELOW}
+    """The metric of each setting with its 95% interval."""
+    shown, metric = settings[: 3 * MAX_DRAWN], settings[0].metric.name
+    look = {"x": metric, "metric": metric, "y": "rank", "error_x": ABOVE, "error_x_minus": BELOW}
     lines = [textwrap.wrap(f"{rank} {setting.name}", NAME_WIDTH) for rank, setting in enumerate(shown, start=1)]
     height = 64 + 16 * len(shown) * max(2, *map(len, lines))
     _, figure, _ = chart("scatter", _rows(shown), height=height, top=8, most=len(shown), **look)
@@ -171,20 +175,21 @@ def leaderboard_chart(settings: Sequence[Setting]) -> list[Chart]:
 
 
 def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
-    """Accuracy against each cost, with the Pareto front."""
-    charts = []
+    """The metric against each cost, with the Pareto front."""
+    charts, metric = [], settings[0].metric
     for title, cost_key in COSTS.items():
         rows = [row | {title: setting.cost(cost_key)} for row, setting in zip(_rows(settings), settings, strict=True)]
         rows = [row for row in rows if math.isfinite(row[title])]
         if len(rows) < 2:
             continue
-        front = pareto([row[title] for row in rows], [row[ACCURACY] for row in rows])
+        sign = -1 if metric.is_loss else 1
+        front = pareto([row[title] for row in rows], [sign * row[metric.name] for row in rows])
         rows = [row | {"on the front": "yes" * (i in front)} for i, row in enumerate(rows)]
         symbols = {"symbol": "on the front", "symbol_map": {"yes": "circle", "": "circle-open"}}
-        look = {"x": title, "y": ACCURACY, "text": "rank", **symbols, **BARS}
+        look = {"x": title, "y": metric.name, "metric": metric.name, "text": "rank", **symbols, **BARS}
         drawn = chart("scatter", rows, title, height=290, most=len(settings), **look)
         drawn.figure.update_traces(marker_size=11, textposition="middle right")
-        x, y = ([rows[i][name] for i in front] for name in (title, ACCURACY))
+        x, y = ([rows[i][name] for i in front] for name in (title, metric.name))
         line = {"color": PAGE_GREY, "width": 1.5, "dash": "dot", "shape": "hv"}
         drawn.figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip")
         drawn.figure.update_xaxes(exponentformat="SI", nticks=5)
@@ -238,21 +243,22 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
         drawn.figure.update_traces(marker_size=5).update_layout(showlegend=is_single)
         drawn.figure.update_xaxes(dtick=max(1, round(max(row["epoch"] for row in rows) / 8)))
         if title == ACCURACY:
-            drawn.figure.update_yaxes(range=accuracy_range(rows))
+            drawn.figure.update_yaxes(range=value_range(rows))
         charts.append(drawn)
     return charts
 
 
 def curve_chart(curves: Sequence[Curve], title: str, *, is_log: bool = False) -> list[Chart]:
-    """The accuracy by a number, where settings differ in it alone."""
+    """The metric by a number, where settings differ in it alone."""
     rows = [
-        {"rank": rank, "settings": curve.name, title: x} | with_interval(*accuracy)
+        {"rank": rank, "settings": curve.name, title: x} | with_interval(*value, curve.metric)
         for rank, curve in enumerate(curves, start=1)
-        for x, accuracy in zip(curve.x, curve.accuracies, strict=True)
+        for x, value in zip(curve.x, curve.values, strict=True)
     ]
     if not rows:
         return []
-    drawn = chart("line", rows, height=310, top=36, x=title, y=ACCURACY, markers=True, **BARS)
+    metric = curves[0].metric
+    drawn = chart("line", rows, height=310, top=36, metric=metric, x=title, y=metric, markers=True, **BARS)
     numbers = sorted({x for curve in curves[:MAX_DRAWN] for x in curve.x})
     drawn.figure.update_xaxes(tickvals=numbers, ticktext=list(map(format_count, numbers)))
     if is_log:
@@ -296,7 +302,8 @@ def slice_charts(slices: Sequence[Slices], settings: Sequence[Setting]) -> list[
             row = {"rank": rank, "settings": setting.name, title: name, "rows": len(rows_K)}
             rows.append(row | with_interval(estimate.value, estimate.interval()))
         if rows:
-            kind, look = ("line", {"markers": True}) if is_ordered else ("scatter", {})
+            look: Row = {"markers": True} if is_ordered else {}
+            kind = "line" if is_ordered else "scatter"
             drawn = chart(kind, rows, title, most=MAX_SLICED, x=title, y=ACCURACY, **look, **BARS)
             labels = [_cut(name).replace(" to ", "<br>to ") for name in of_kind]
             ticks = {"tickvals": list(range(len(of_kind))), "ticktext": labels, "tickangle": 0, "automargin": True}
@@ -317,6 +324,8 @@ def reliability_chart(settings: Sequence[Setting]) -> list[Chart]:
         for rank, setting in enumerate(settings, start=1)
         for confidence, accuracy in zip(*reliability(setting), strict=True)
     ]
+    if not rows:
+        return []
     drawn = chart("line", rows, height=300, x=PROBABILITY, y=ACCURACY, markers=True)
     lowest = min(min(row[PROBABILITY], row[ACCURACY]) for row in rows if row["rank"] <= MAX_DRAWN)
     diagonal = {"color": PAGE_GREY, "width": 1.5, "dash": "dot"}

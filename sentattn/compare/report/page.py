@@ -22,7 +22,6 @@ from sentattn.compare.report.summaries import (
     Example,
     by_length,
     by_value,
-    class_names,
     curves,
     disagreements,
     examples,
@@ -34,8 +33,8 @@ from sentattn.errors import UserError
 from sentattn.rendering.html import draw, plotly_script, render, shaded_pieces
 from sentattn.run import REPORT_FILE, write_atomically, writing
 
-FIRST_COLUMNS = ("accuracy", "log_loss", "parameters", "train_seconds")
-"""Columns of the leaderboard that are shown next to the names of the settings; a click shows all."""
+FIRST_COLUMNS = ("log_loss", "parameters", "train_seconds")
+"""Columns of the leaderboard that are shown next to the names of the settings and the metric; a click shows all."""
 
 
 class Section(NamedTuple):
@@ -85,12 +84,15 @@ def page(parts: Sequence[Part]) -> str:
 
 def part(comparison: Comparison) -> Part:
     """Returns the part of a page about a comparison."""
-    names, ranked, rows = class_names(comparison), comparison.leaderboard, comparison.rows
+    names, ranked, rows = comparison.labels, comparison.leaderboard, comparison.rows
     first, is_single = ranked[0], len(ranked) == 1
-    is_run = is_single and len(first.runs) == 1
+    is_run, metric = (
+        is_single and len(first.runs) == 1 and not first.runs[0].is_of_table,
+        comparison.metric.name.capitalize(),
+    )
     choices = worst_errors(ranked, rows.labels_N) if is_single else disagreements(ranked)
     slices: list[charts.Slices] = [
-        ("tokens", by_length(rows.lengths_N), True),
+        ("tokens", {} if rows.lengths_N is None else by_length(rows.lengths_N), True),
         ("class", by_value(rows.labels_N, dict(enumerate(names))), comparison.ordered),
     ]
     shown: Sequence[Example] = ()
@@ -109,12 +111,16 @@ def part(comparison: Comparison) -> Part:
     shares = f"Shares of the rows of each true class{'' if is_single else ', of the best four settings'}."
     sections = [
         _metrics(first) if is_run else _leaderboard(comparison),
-        *_with_charts(Section("Accuracy against cost", charts.cost_charts(ranked), note=COST_NOTE)),
-        *_with_charts(Section("Accuracy against labels", by_rows, note=LABEL_NOTE, has_key=False)),
+        *_with_charts(Section(f"{metric} against cost", charts.cost_charts(ranked), note=COST_NOTE)),
+        *_with_charts(Section(f"{metric} against labels", by_rows, note=LABEL_NOTE, has_key=False)),
         *_insight(comparison),
         *_with_charts(
             Section("Accuracy by kind of text", charts.slice_charts(slices, ranked), note=SLICE_NOTE),
-            Section("Reliability", charts.reliability_chart(ranked), note=RELIABILITY_NOTE),
+            Section(
+                "Reliability",
+                charts.reliability_chart([s for s in ranked if s.has_probabilities]),
+                note=RELIABILITY_NOTE,
+            ),
             Section("Hops", charts.curve_chart(curves(ranked, HOPS), "hops"), has_key=False),
             Section("Learning curves", charts.learning_charts(ranked), note=TRAINING_NOTE if is_run else ""),
             Section("Confusion matrix" if is_single else "Confusion matrices", confusions, note=shares, has_key=False),
@@ -144,7 +150,8 @@ def _leaderboard(comparison: Comparison) -> Section:
     if len(comparison.leaderboard) > MAX_DRAWN:
         remarks.append(f"Charts draw the best {MAX_DRAWN} settings, those of cost all; the tables have all.")
     chart = charts.leaderboard_chart(comparison.leaderboard)
-    first, every = _board(comparison, FIRST_COLUMNS), _board(comparison)
+    columns = dict.fromkeys([comparison.metric.name, *FIRST_COLUMNS])
+    first, every = _board(comparison, list(columns)), _board(comparison)
     return Section("Leaderboard", chart, [first], " ".join(remarks), every, has_key=False)
 
 

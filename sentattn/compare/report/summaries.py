@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sentattn import metrics
 from sentattn.compare import statistics
-from sentattn.compare.comparison import TRAIN_SEED, Comparison
+from sentattn.compare.comparison import TRAIN_SEED
 from sentattn.compare.runs import Setting, names, rest
 from sentattn.compare.statistics import Estimate
 from sentattn.config.groups import get_path
@@ -23,7 +23,7 @@ from sentattn.config.schema import SEEDS
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
 from sentattn.metrics import BINS, Floats, Ints, calibration_bins
-from sentattn.prediction.model import LABELS_FILE, LoadedRun
+from sentattn.prediction.model import LoadedRun
 from sentattn.prediction.prediction import Prediction
 from sentattn.run import METRICS_FILE, MODEL_FOLDER
 
@@ -49,11 +49,12 @@ Example: TypeAlias = tuple[str, list[tuple[str, Prediction]]]
 
 
 class Curve(NamedTuple):
-    """The accuracies of a setting by a number, each with its 95% interval if there is one."""
+    """A metric of a setting by a number, each value with its 95% interval if there is one."""
 
     name: str
+    metric: str
     x: Sequence[float]
-    accuracies: Sequence[tuple[float, tuple[float, float] | None]]
+    values: Sequence[tuple[float, tuple[float, float] | None]]
 
 
 def pareto(costs: Sequence[float], values: Sequence[float]) -> list[int]:
@@ -107,29 +108,19 @@ def curves(settings: Sequence[Setting], key: str) -> list[Curve]:
     several = [sorted(family.items()) for family in families.values() if len(family) > 1]
     labels = names([family[0][1][0].settings for family in several], keys)
     return [
-        Curve(name, [x for x, _ in family], [_accuracy_over(draws) for _, draws in family])
+        Curve(name, settings[0].metric.name, [x for x, _ in family], [_value_over(draws) for _, draws in family])
         for name, family in zip(labels, several, strict=True)
     ]
 
 
-def _accuracy_over(draws: Sequence[Setting]) -> tuple[float, tuple[float, float] | None]:
-    """Returns the accuracy over draws of the training rows, each the mean over its seeds, with its 95% interval."""
+def _value_over(draws: Sequence[Setting]) -> tuple[float, tuple[float, float] | None]:
+    """Returns the metric over draws of the training rows, each the mean over its seeds, with its 95% interval."""
+    metric = draws[0].metric
     if len(draws) == 1:  # whose seeds are the repeats
-        return draws[0].metrics["accuracy"].value, draws[0].interval()
-    correct_DN = np.stack([draw.correct.mean(axis=0) for draw in draws])
-    estimate = statistics.accuracy(correct_DN, draws[0].rows.group_N)
+        return draws[0].metrics[metric.name].value, draws[0].interval()
+    values_DN = np.stack([draw.values(metric).mean(axis=0) for draw in draws])
+    estimate = statistics.average(values_DN, draws[0].rows.group_N, bounds=metric.bounds, half_rows=metric.half_rows)
     return estimate.value, estimate.interval() if len(draws) >= SEEDS else None
-
-
-def class_names(comparison: Comparison) -> list[str]:
-    """Returns the names of the classes, as a model of the comparison has them; else their numbers."""
-    classes = comparison.runs[0].probabilities_NC.shape[1]
-    for setting in comparison.settings:
-        with suppress(OSError, ValueError):
-            names = json.loads((setting.runs[0].path / MODEL_FOLDER / LABELS_FILE).read_text(encoding="utf-8"))
-            if isinstance(names, list) and len(names) == classes:
-                return [str(name) for name in names]
-    return [str(number) for number in range(classes)]
 
 
 def by_length(lengths_N: Ints) -> dict[str, Ints]:

@@ -1,0 +1,343 @@
+"""Predictions as a table with a line for each text, setting and seed: those of other tools, and those of runs.
+
+Columns: `setting`; `seed`, empty or absent where a setting is a single model that was not trained by seed; `row` or
+`row_id`, the number or the name of a text; `label`; `predicted` or the probability of each class as `p_CLASS`; and if
+there are any `data`, `group` and `score`, a number for each line.
+
+Shapes: T lines, R runs, which are the settings with their seeds, N texts, C classes.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sentattn.compare.comparison import Comparison
+from sentattn.compare.runs import EvaluatedRun, Rows, group_numbers, read_row_numbers
+from sentattn.data.readers.tables import table_paths
+from sentattn.errors import DataError, Fault, suggestion
+from sentattn.metrics import Floats, Ints
+from sentattn.run import Run, replacing, writing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEXTS = ("setting", "label", "row_id", "row", "seed", "predicted", "group", "data")
+PROBABILITY, SCORE = "p_", "score"
+"""What the column of the probability of a class begins with, and the column of a number for each line."""
+SHOWN = 5
+"""Texts that a message names."""
+PARQUET = ".parquet"
+SUM_TOLERANCE = 1e-3
+
+
+class Column(NamedTuple):
+    """A column of texts: the different ones in the order of the table, and the number of that of each line, (T,)."""
+
+    names: Sequence[str]
+    number_T: Ints
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines of a table: its columns of texts, and its columns of numbers, (T,), NaN where there is none."""
+
+    path: Path
+    texts: Mapping[str, Column]
+    numbers: Mapping[str, Floats]
+
+    def of_data(self, number: int) -> Lines:
+        """Returns the lines of a data set, without the columns of numbers that it has none of."""
+        chosen_T = self.texts["data"].number_T == number
+        texts = {}
+        for name, (names, number_T) in self.texts.items():
+            kept, new_T = np.unique(number_T[chosen_T], return_inverse=True)
+            texts[name] = Column([names[i] for i in kept], new_T.astype(np.int64))
+        numbers = {name: values_T[chosen_T] for name, values_T in self.numbers.items()}
+        return Lines(self.path, texts, {name: x_T for name, x_T in numbers.items() if not np.isnan(x_T).all()})
+
+    @property
+    def row(self) -> str:
+        """The column that names a text."""
+        return "row_id" if "row_id" in self.texts else "row"
+
+    def fault(self, key: str, kind: str, message: str, rows: Sequence[str]) -> DataError:
+        """Returns an error with the names of the first of some texts."""
+        more = f" and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
+        shown = f"table={self.path}: {message}: {self.row} {', '.join(rows[:SHOWN])}{more}."
+        return DataError(Fault(key, kind, shown))
+
+
+def add_tables(sources: Sequence[str], comparisons: Sequence[Comparison], split: str) -> list[Comparison]:
+    """Adds predictions of other tools to the comparisons of runs with the same rows.
+
+    Args:
+        sources: CSV, TSV or parquet files, or patterns such as `predictions/*.csv`, which are one table.
+        comparisons: Those of runs; without any those of the table are returned, one for each data set.
+        split: The split of the runs.
+
+    Raises:
+        DataError: If the table is damaged, or has other texts or labels than the runs.
+    """
+    lines = _read(table_paths(sources, "table"))
+    by_data = {lines.path.stem: lines}
+    if "data" in lines.texts:
+        by_data = {name: lines.of_data(number) for number, name in enumerate(lines.texts["data"].names)}
+    found = list(comparisons)
+    for data, of_data in by_data.items():
+        named = [each for each in comparisons if "data" not in lines.texts or each.data == data]
+        same = [each for each in named if set(_row_names(each, of_data)) == set(of_data.texts[of_data.row].names)]
+        if same:
+            found[found.index(same[0])] = replace(same[0], runs=[*same[0].runs, *_runs(of_data, data, same[0])])
+        elif named:
+            theirs, own = set(_row_names(named[0], of_data)), of_data.texts[of_data.row].names
+            other = [name for name in own if name not in theirs] or sorted(theirs.difference(own))
+            raise of_data.fault("table", "conflict", f"it has other texts than the runs of {named[0].data}", other)
+        else:
+            found.append(Comparison(_runs(of_data, data, None), split))
+    return found
+
+
+def _row_names(comparison: Comparison, lines: Lines) -> Sequence[str]:
+    """Returns the names of the rows of a comparison in the table's own kind of names."""
+    if lines.row == "row_id":
+        return comparison.rows.row_ids
+    return list(map(str, read_row_numbers(comparison.runs[0].run, comparison.split)))
+
+
+def _read(paths: Sequence[Path]) -> Lines:
+    """Reads files as one table and checks its columns."""
+    import pyarrow as pa
+    from pyarrow import ArrowException
+
+    tables = []
+    for path in paths:
+        try:
+            tables.append(_read_file(path))
+        except (OSError, ValueError, ArrowException) as error:
+            message = f"table={path} cannot be read: {' '.join(str(error).split())}"
+            raise DataError(Fault("table", "unreadable", message)) from error
+    table = pa.concat_tables(tables, promote_options="default")
+    if faults := list(_faults(paths[0], table)):
+        raise DataError(*faults)
+    texts = {}
+    for name in TEXTS:
+        if name in table.column_names:
+            encoded = table[name].combine_chunks().dictionary_encode()
+            names = [unicodedata.normalize("NFC", text) for text in encoded.dictionary.to_pylist()]
+            texts[name] = Column(names, encoded.indices.to_numpy().astype(np.int64))
+    numbers = {name: table[name].to_numpy() for name in table.column_names if name not in TEXTS}
+    return Lines(paths[0], texts, numbers)
+
+
+def _read_file(path: Path) -> pa.Table:
+    """Reads the columns of a file that count: texts as strings, empty where missing, and numbers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+    from pyarrow import csv
+
+    if path.suffix == PARQUET:
+        names = pq.read_schema(path).names
+        table = pq.read_table(path, columns=list(filter(_counts, names)), partitioning=None)
+    else:
+        with pa.input_stream(path, compression="detect") as stream:
+            header = stream.read(1 << 16).decode("utf-8-sig", errors="replace").partition("\n")[0]
+        delimiter = max(",;\t", key=header.count)
+        names = [name.strip('"\r ') for name in header.split(delimiter)]
+        kinds = {name: pa.string() if name in TEXTS else pa.float64() for name in filter(_counts, names)}
+        table = csv.read_csv(
+            path,
+            parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                column_types=kinds, include_columns=list(kinds), strings_can_be_null=False
+            ),
+        )
+    columns = {}
+    for name in table.column_names:
+        column = table[name].cast(pa.string() if name in TEXTS else pa.float64())
+        columns[name] = pc.fill_null(column, "" if name in TEXTS else float("nan"))
+    return pa.table(columns)
+
+
+def _counts(name: str) -> bool:
+    return name in (*TEXTS, SCORE) or name.startswith(PROBABILITY)
+
+
+def _faults(path: Path, table: pa.Table) -> Iterator[Fault]:
+    """Yields the errors of a table's columns."""
+    names = table.column_names
+    probabilities = [name for name in names if name.startswith(PROBABILITY)]
+    for name, has_column, use in (
+        ("setting", "setting" in names, "what made the prediction, such as bert"),
+        ("label", "label" in names, "the true class"),
+        ("row", "row" in names or "row_id" in names, "the number of the text; or row_id, its name"),
+        ("predicted", "predicted" in names or probabilities, "the predicted class; or p_CLASS, of each class"),
+    ):
+        if not has_column:
+            yield Fault(name, "missing", f"table={path} has no column {name}, {use}.{suggestion(name, names)}")
+    if not table.num_rows:
+        yield Fault("table", "missing", f"table={path} has no lines.")
+    for name in ("setting", "label", "row", "row_id", "predicted"):
+        if name in names and (empty := table[name].to_pylist().count("")):
+            yield Fault(name, "missing", f"table={path}: {empty:,} lines have no {name}.")
+
+
+def _runs(lines: Lines, data: str, known: Comparison | None) -> list[EvaluatedRun]:
+    """Returns the runs of a table, one for each setting and seed, with the rows of a comparison or with its own."""
+    ids, row_T = lines.texts[lines.row]
+    if known is not None:
+        places = {name: place for place, name in enumerate(_row_names(known, lines))}
+        ids, row_T = list(places), np.array([places[name] for name in ids])[row_T]
+    line_RN, runs = _lines_of_runs(lines, ids, row_T)
+    labels, numbers = _labels(lines, known)
+    label_RN = numbers[lines.texts["label"].number_T][line_RN]
+    first_N = label_RN[0] if known is None else known.rows.labels_N
+    if (differs_N := (label_RN != first_N).any(axis=0)).any():
+        message = "the label differs between settings" if known is None else f"the label is not that of {data}"
+        raise lines.fault("label", "conflict", message, _at(ids, differs_N))
+    rows = Rows(tuple(ids), first_N, _groups(lines, line_RN, ids), None) if known is None else known.rows
+    probabilities_TC, has_probabilities = _probabilities(lines, labels, line_RN, ids)
+    score_T = lines.numbers.get(SCORE)
+    found = []
+    for line_N, (setting, seed) in zip(line_RN, runs, strict=True):
+        result = {"data": data, "deterministic": seed is None, "metrics": {}}
+        found.append(
+            EvaluatedRun(
+                Run(lines.path),
+                {"model": {"name": setting}},
+                result,
+                f"{lines.path}: {setting}",
+                seed or 0,
+                rows,
+                probabilities_TC[line_N],
+                labels=labels,
+                score_N=None if score_T is None else score_T[line_N],
+                has_probabilities=has_probabilities,
+                is_of_table=True,
+            )
+        )
+    return found
+
+
+def _lines_of_runs(lines: Lines, ids: Sequence[str], row_T: Ints) -> tuple[Ints, list[tuple[str, int | None]]]:
+    """Returns the line of each run and text, (R, N), and the setting and seed of each run."""
+    settings, setting_T = lines.texts["setting"]
+    seeds, seed_T = lines.texts.get("seed", Column([""], np.zeros_like(setting_T)))
+    pair_P, run_T = np.unique(setting_T * len(seeds) + seed_T, return_inverse=True)
+    runs = [(settings[pair // len(seeds)], seeds[pair % len(seeds)]) for pair in pair_P]
+    if wrong := sorted({seed for _, seed in runs if seed and not seed.isdecimal()}):
+        raise DataError(Fault("seed", "type", f"table={lines.path}: seed takes whole numbers, got {wrong[0]}."))
+    counts_RN = np.bincount(run_T * len(ids) + row_T, minlength=len(runs) * len(ids)).reshape(len(runs), len(ids))
+    for (setting, seed), counts_N in zip(runs, counts_RN, strict=True):
+        name = f"setting {setting}" + (f", seed {seed}" if seed else "")
+        for wrong_N, problem in ((counts_N > 1, "has several lines of a text"), (counts_N == 0, "lacks texts")):
+            if wrong_N.any():
+                raise lines.fault("row", "conflict", f"{name} {problem}", _at(ids, wrong_N))
+    line_RN = np.argsort(run_T * len(ids) + row_T, kind="stable").reshape(len(runs), len(ids))
+    return line_RN, [(setting, int(seed) if seed else None) for setting, seed in runs]
+
+
+def _at(names: Sequence[str], chosen_N: NDArray[np.bool_]) -> list[str]:
+    return [name for name, is_chosen in zip(names, chosen_N, strict=True) if is_chosen]
+
+
+def _labels(lines: Lines, known: Comparison | None) -> tuple[Sequence[str], Ints]:
+    """Returns the names of the classes, and the class of each of the labels of the table."""
+    of_table, predicted = (
+        lines.texts["label"].names,
+        lines.texts.get("predicted", Column([], np.empty(0, np.int64))).names,
+    )
+    given = [name.removeprefix(PROBABILITY) for name in lines.numbers if name.startswith(PROBABILITY)]
+    if known is not None:
+        labels = known.labels
+    else:
+        labels = given or sorted({*of_table, *predicted})
+        if all(name.isdecimal() for name in labels):
+            labels = sorted(labels, key=int)
+    if unknown := sorted({*of_table, *predicted, *given}.difference(labels)):
+        message = f"table={lines.path}: no class {', '.join(unknown[:SHOWN])}; there are {', '.join(labels)}."
+        raise DataError(Fault("label", "unknown", message))
+    return labels, np.array([labels.index(name) for name in of_table])
+
+
+def _groups(lines: Lines, line_RN: Ints, ids: Sequence[str]) -> Ints | None:
+    """Returns the number of each text's group; None where there are none."""
+    if "group" not in lines.texts:
+        return None
+    names, group_T = lines.texts["group"]
+    group_RN = group_T[line_RN]
+    if (differs_N := (group_RN != group_RN[0]).any(axis=0)).any():
+        message = "the group differs between settings"
+        raise lines.fault("group", "conflict", message, _at(ids, differs_N))
+    return group_numbers([names[group] for group in group_RN[0]])
+
+
+def _probabilities(lines: Lines, labels: Sequence[str], line_RN: Ints, ids: Sequence[str]) -> tuple[Floats, bool]:
+    """Returns the probability of each class, (T, C), and whether the table has them; else the predicted class has 1."""
+    given = [lines.numbers.get(PROBABILITY + name) for name in labels]
+    row_T = np.empty(line_RN.size, dtype=np.int64)
+    row_T[line_RN] = np.arange(len(ids))
+    if SCORE in lines.numbers and not (finite_T := np.isfinite(lines.numbers[SCORE])).all():
+        raise lines.fault(SCORE, "missing", "score is no number", [ids[row] for row in row_T[~finite_T]])
+    chosen_T = None
+    if "predicted" in lines.texts:
+        predicted, predicted_T = lines.texts["predicted"]
+        chosen_T = np.array([labels.index(name) for name in predicted])[predicted_T]
+    if all(p_T is None for p_T in given):
+        assert chosen_T is not None, "a table has predicted or probabilities"
+        return np.eye(len(labels))[chosen_T], False
+    if missing := [PROBABILITY + name for name, p_T in zip(labels, given, strict=True) if p_T is None]:
+        message = f"table={lines.path} has no column {', '.join(missing)}, the probability of a class."
+        raise DataError(Fault(missing[0], "missing", message))
+    p_TC = np.stack([p_T for p_T in given if p_T is not None], axis=1)
+    with np.errstate(invalid="ignore"):
+        wrong_T = ~((p_TC >= 0).all(axis=1) & (np.abs(p_TC.sum(axis=1) - 1) < SUM_TOLERANCE))
+    if wrong_T.any():
+        message = "probabilities are numbers from 0 on whose sum is 1"
+        raise lines.fault(PROBABILITY, "range", message, [ids[row] for row in row_T[wrong_T]])
+    if chosen_T is not None and (other_T := p_TC.argmax(axis=1) != chosen_T).any():
+        message = "predicted is not the class with the highest probability"
+        raise lines.fault("predicted", "conflict", message, [ids[row] for row in row_T[other_T]])
+    return p_TC, True
+
+
+def write_table(path: Path, comparisons: Sequence[Comparison]) -> None:
+    """Writes the predictions of runs as a table that `add_tables` reads: CSV, or parquet by its ending.
+
+    Raises:
+        RunError: If it cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import csv
+
+    tables = []
+    for comparison in comparisons:
+        group_N, count = comparison.rows.group_N, len(comparison.rows.labels_N)
+        for setting in comparison.leaderboard:
+            for run in setting.runs:
+                columns = {
+                    "data": [comparison.data] * count,
+                    "setting": [setting.name] * count,
+                    "seed": pa.array([None if setting.deterministic else run.seed] * count, pa.int64()),
+                    "row_id": list(run.rows.row_ids),
+                    "group": [""] * count if group_N is None else list(map(str, group_N)),
+                    "label": [comparison.labels[number] for number in run.rows.labels_N],
+                    "predicted": [comparison.labels[number] for number in run.probabilities_NC.argmax(axis=1)],
+                }
+                if run.has_probabilities:
+                    columns |= {
+                        PROBABILITY + name: run.probabilities_NC[:, c] for c, name in enumerate(comparison.labels)
+                    }
+                columns |= {} if run.score_N is None else {SCORE: run.score_N}
+                tables.append(pa.table(columns))
+    table = pa.concat_tables(tables, promote_options="default")
+    with writing(path, "output"), replacing(path) as temporary:
+        pq.write_table(table, temporary) if path.suffix == PARQUET else csv.write_csv(table, temporary)
