@@ -1,7 +1,7 @@
 """Compare finished runs: which setting is better, is it sure, and what did it cost?
 
 usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [where=KEY=VALUE,...] [metric=accuracy]
-                                  [margin=POINTS] [pairs=declared] [baseline=NAME] [plan=FILE.yaml]
+                                  [margin=POINTS] [pairs=declared] [baseline=NAME] [gate=NEW,OLD] [plan=FILE.yaml]
                                   [reference=tfidf,nbsvm,...] [insight=true] [format=table] [output=FILE]
                                   [columns=NAME,...] [report=FILE] [figure=FILE] [to=wandb] [trust=true]
 
@@ -22,8 +22,11 @@ usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [wh
               over the same encoder, as one family of tests; all: every other pair too, marked as exploratory. Of at
               most six settings the best is compared with each other one, as exploratory
   baseline    the setting, by its name in the leaderboard, that each other one is tested against, as one family
+  gate        the names of two settings: exit code 0 if the first is not worse than the second by more than the margin,
+              one-sided at 5%, of several data sets on average; 1 if it is worse or undecided
   plan        a file that declares split, metric, margin, seeds, base (arguments that all have), and pairs of
-              {a: {KEY: VALUE}, b: {KEY: VALUE}} before looking
+              {a: {KEY: VALUE}, b: {KEY: VALUE}} before looking; of a table {a: {setting: NAME}, b: {setting: NAME}};
+              and data: [imdb, yelp, r8] for a verdict over data sets
   reference   linear models over n-grams, fitted once on the same training rows: tfidf (TF-IDF of 1 and 2 words,
               logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words). probe: logistic regression over the
               mean and over the first state of the pretrained encoder of the runs, which is not trained
@@ -46,6 +49,7 @@ usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [wh
   to          wandb: a workspace and a report on Weights & Biases, of the runs, or trials of a study, that were logged
               to it; kept in FOLDER/wandb.json, so that the same command updates them
 
+With three data sets or more, there is a verdict over them for each pair that is declared on three or more.
 A verdict needs three seeds of each setting, except where all its trainings are equal, as those of references are.
 
 Examples:
@@ -56,6 +60,7 @@ Examples:
   python -m sentattn.compare outputs/imdb figure=figure.pdf
   python -m sentattn.compare outputs/imdb plan=plan.yaml
   python -m sentattn.compare outputs/imdb to=wandb
+  python -m sentattn.compare outputs/imdb gate=structured,lstm_mean margin=1 && echo "not worse"
   python -m sentattn.compare table=predictions.csv baseline=majority metric=f1_macro
 """
 
@@ -93,6 +98,8 @@ if TYPE_CHECKING:
     from sentattn.compare.comparison import Comparison
     from sentattn.console import Format
 
+FAILED = 1
+"""The exit code of a gate that is not passed."""
 COMMA = re.compile(r",(?![^\[\]]*\])")
 """Outside the brackets of a list."""
 REFERENCES = ("tfidf", "nbsvm", "probe")
@@ -104,6 +111,7 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "margin": ("Positive", None),
     "pairs": ('Literal["declared", "all"]', "declared"),
     "baseline": ("str", None),
+    "gate": ("str", None),
     "plan": ("str", None),
     "reference": ("str", ""),
     "insight": ('bool | Count | Literal["all"]', False),
@@ -135,12 +143,13 @@ ANALYSIS = (
 
 
 @command_line.command
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str]) -> int | None:
     """Runs the command."""
     options = _read_options(arguments)
     options["runs"] = paths = [load(text).path if text == LATEST_RUN else Path(text) for text in options["runs"]]
     studies = [path for path in paths if (path / TRIALS_FILE).is_file()]
     comparisons = [] if options["to"] and paths and studies == paths else _compare(paths, options)
+    passes, result = _gate(comparisons, options["gate"]) if options["gate"] else (True, "")
     if comparisons:
         _print(comparisons, options)
     if options["to"]:
@@ -148,6 +157,17 @@ def main(arguments: list[str]) -> None:
 
         for line in publish(paths[0] / FILE, comparisons, studies):
             print(line, flush=True)
+    if result:
+        print(f"\n{result}")
+    return None if passes else FAILED
+
+
+def _gate(comparisons: Sequence[Comparison], typed: str) -> tuple[bool, str]:
+    from sentattn.compare.across import gate
+    from sentattn.console import wrap
+
+    passes, result = gate(comparisons, typed)
+    return passes, "\n".join(wrap(result))
 
 
 def leaderboard(
@@ -223,6 +243,7 @@ def _faults(options: Tree) -> Iterator[Fault]:
 
 def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     """Returns the comparisons of the runs in some folders, with everything that the options ask for."""
+    from sentattn.compare.across import common_texts, of_one_family
     from sentattn.compare.comparison import read_comparisons, require_same_rows
 
     split = options["split"] or (_default_split(paths) if paths else "test")
@@ -241,14 +262,18 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
         folder = Path(options["output_dir"])
         comparisons = [add_references(options["reference"], comparison, folder) for comparison in comparisons]
     _warn(faults)
+    explore, rows = options["pairs"] == "all", options["insight"]
+    comparisons = [_by_metric(each, options, explore=explore) for each in comparisons]
     if options["plan"]:
         from sentattn.compare.plan import apply
 
-        comparisons = [apply(options["plan"], comparisons, Path(options["output_dir"]))]
-    if options["figure"]:
+        comparisons = apply(options["plan"], comparisons, Path(options["output_dir"]))
+    if len(comparisons) > 2 and (fault := common_texts(comparisons)):
+        _warn([fault])
+    else:
+        comparisons = of_one_family(comparisons)
+    if options["figure"] and not comparisons[0].family:
         require_same_rows("figure", options["figure"], comparisons)
-    explore, rows = options["pairs"] == "all", options["insight"]
-    comparisons = [_by_metric(comparison, options, explore=explore) for comparison in comparisons]
     if rows:
         from sentattn.compare import insight
 

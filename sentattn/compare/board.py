@@ -6,12 +6,21 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sentattn.compare.across import Overall, over_data_sets
 from sentattn.compare.comparison import Comparison, require_same_rows
-from sentattn.compare.leaderboard import board_lines, board_rows, cells, heading, message_lines, verdict_rows
+from sentattn.compare.leaderboard import (
+    board_lines,
+    board_rows,
+    cells,
+    heading,
+    message_lines,
+    overall_lines,
+    verdict_rows,
+)
 from sentattn.console import Format, csv_lines
 from sentattn.errors import require_packages
 from sentattn.rendering import PAGE_ENDINGS, PICTURE_ENDINGS, require_format
@@ -32,6 +41,11 @@ class Leaderboard:
 
     def __init__(self, comparisons: Sequence[Comparison]) -> None:
         self.comparisons = comparisons
+
+    @cached_property
+    def overall(self) -> list[Overall]:
+        """The verdicts over data sets, of three or more."""
+        return over_data_sets(self.comparisons)
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -65,7 +79,7 @@ class Leaderboard:
         from sentattn.compare.report.page import write_report
 
         require_format(path := Path(path), "report", PAGE_ENDINGS)
-        for warning in write_report(path, self.comparisons):
+        for warning in write_report(path, self.comparisons, self.overall):
             print(f"warning: {warning}", file=sys.stderr)
         return path
 
@@ -76,13 +90,15 @@ class Leaderboard:
             UserError: If the file has another format or cannot be written, there is nothing to draw, or the runs have
                 different rows.
         """
-        from sentattn.compare.figure import DPI, draw
+        from sentattn.compare.figure import DPI, draw, draw_overall
         from sentattn.rendering.png import to_bytes
 
         require_format(path := Path(path), "figure", PICTURE_ENDINGS)
-        require_same_rows("figure", path, self.comparisons)
+        if not self.overall:
+            require_same_rows("figure", path, self.comparisons)
+        drawn = partial(draw_overall, self.overall) if self.overall else partial(draw, self.comparisons[0])
         with writing(path, "figure"), replacing(path) as temporary:
-            temporary.write_bytes(to_bytes(partial(draw, self.comparisons[0]), path.suffix.lower()[1:], DPI))
+            temporary.write_bytes(to_bytes(drawn, path.suffix.lower()[1:], DPI))
         return path
 
     def workspace(self, *, entity: str, project: str) -> Workspace:
@@ -107,6 +123,7 @@ class Leaderboard:
         texts = texts if len(self.comparisons) > 1 else []
         for board, comparison in zip(tables, self.comparisons, strict=True):
             texts += [board, "\n".join(message_lines(comparison))]
+        texts += ["\n".join(overall_lines(overall)) for overall in self.overall]
         return "\n\n".join(filter(None, texts))
 
     def __repr__(self) -> str:

@@ -50,7 +50,8 @@ class Pair:
     """Two settings, such as an attention and its baseline, and the tests of how much better the first is.
 
     The p-values are those of no difference and of a difference beyond the margin. Those of declared pairs are adjusted
-    for their number, and `level` is that of the family over its number of pairs.
+    for their number, and `level` is that of the family over its number of pairs. `basis` is what the estimate comes
+    from, where it is not the seeds of both settings.
     """
 
     first: Setting
@@ -61,6 +62,7 @@ class Pair:
     p_equivalence: float
     level: float
     verdict: Verdict
+    basis: str = ""
 
     @property
     def intervals(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -81,7 +83,7 @@ class Pair:
             for low, high in [(-ends[1], -ends[0]) if is_worse else ends]
         )
         counts = [len(setting.runs) for setting in (better, worse)]
-        seeds = f"{' and '.join(map(str, dict.fromkeys(counts)))} seeds"
+        seeds = self.basis or f"{' and '.join(map(str, dict.fromkeys(counts)))} seeds"
         if not self.declared:
             return f"{better.name} is above {worse.name} by {points} ({of_difference}; {seeds})."
         details = f"{of_difference}, {_p(self.p_difference)}; {seeds}"
@@ -98,7 +100,7 @@ class Pair:
                 return f"{text}, less than the margin of {margin:g}."
             case "undecided":
                 text = f"{better.name} and {worse.name}: undecided, {points} ({details})"
-                if min(counts) < SEEDS_OF_POWER:
+                if min(counts) < SEEDS_OF_POWER or self.basis:
                     return f"{text}."
                 least = f"{metric.difference(self.estimate.detectable(self.level))}{metric.unit}"
                 return f"{text}; about 8 of 10 repetitions would have found a true difference of {least}."
@@ -115,6 +117,7 @@ class Comparison:
         margin: The difference within which two settings count as equivalent, in points, hundredths of the metric; of
             a metric that may lie beyond -1 and 1 in its own unit.
         explore: Whether all pairs are tested, those that are not declared as exploratory.
+        family: Number of declared pairs of all data sets, where there is a verdict over them; None for those of this.
         baseline: The setting that each other one is tested against; None for the pairs that settings declare.
         plan: The plan whose pairs are tested; None for the pairs that are declared by how settings differ.
         insights: Diagnostics of the settings' attentions.
@@ -126,6 +129,7 @@ class Comparison:
     metric: Metric = ACCURACY
     margin: float = MARGIN
     explore: bool = False
+    family: int | None = None
     baseline: str | None = None
     plan: Plan | None = None
     insights: Sequence[Insight] = ()
@@ -190,6 +194,11 @@ class Comparison:
         return sorted(self.settings, key=lambda setting: float(setting.gains.mean()), reverse=True)
 
     @property
+    def share_of_margin(self) -> float:
+        """The margin as a difference of the metric."""
+        return self.margin / self.metric.scale
+
+    @property
     def declared(self) -> list[SettingPair]:
         """The pairs of the plan, or those that are equal in all but one component (`CONTRASTS`), and that of NB-SVM."""
         return self._declared[0]
@@ -233,34 +242,36 @@ class Comparison:
         """The tests of the declared pairs, and those of the exploratory ones."""
         return [*self._test(self.declared, is_declared=True), *self._test(self.exploratory, is_declared=False)]
 
+    def difference(self, first: Setting, second: Setting) -> Estimate | None:
+        """Returns how much better the first of two settings is; None with too few seeds, groups or rows of a class."""
+        if not (first.has_seeds and second.has_seeds) or self._rare_classes:
+            return None
+        width = self.metric.bounds[1] - self.metric.bounds[0]
+        estimate = difference(
+            first.gains,
+            second.gains,
+            self.rows.group_N,
+            deterministic=(first.deterministic, second.deterministic),
+            bounds=(-width, width),
+            half_rows=AGREEMENT if self.metric == ACCURACY else (),
+        )
+        return estimate if estimate.df >= FEWEST_DF else None
+
     def _test(self, pairs: Sequence[SettingPair], *, is_declared: bool) -> list[Pair]:
         """Tests the pairs with enough seeds for a difference and for equivalence of their metric.
 
         The declared ones are one family: their intervals hold together in 95% of repetitions (Bonferroni). Groups of
         rows with too few degrees of freedom give no verdict, nor does a class with too few rows.
         """
-        found = []
-        width, half_rows = self.metric.bounds[1] - self.metric.bounds[0], AGREEMENT if self.metric == ACCURACY else ()
-        if self._rare_classes:
-            pairs = []
-        for first, second in pairs:
-            if first.has_seeds and second.has_seeds:
-                estimate = difference(
-                    first.gains,
-                    second.gains,
-                    self.rows.group_N,
-                    deterministic=(first.deterministic, second.deterministic),
-                    bounds=(-width, width),
-                    half_rows=half_rows,
-                )
-                if estimate.df >= FEWEST_DF:
-                    found.append((first, second, estimate))
+        tested = [(first, second, self.difference(first, second)) for first, second in pairs]
+        found = [(first, second, estimate) for first, second, estimate in tested if estimate is not None]
         p_difference = [estimate.p_difference() for *_, estimate in found]
-        p_equivalence = [estimate.p_equivalence(self.margin / self.metric.scale) for *_, estimate in found]
+        p_equivalence = [estimate.p_equivalence(self.share_of_margin) for *_, estimate in found]
         level = LEVEL
         if is_declared:
-            p_difference, p_equivalence = adjusted(p_difference), adjusted(p_equivalence)
-            level /= max(1, len(found))
+            number = self.family or len(found)
+            p_difference, p_equivalence = adjusted(p_difference, number), adjusted(p_equivalence, number)
+            level /= max(1, number)
         return [
             Pair(first, second, is_declared, estimate, p, q, level, verdict(estimate.centre, p, q))
             for (first, second, estimate), p, q in zip(found, p_difference, p_equivalence, strict=True)
@@ -270,7 +281,8 @@ class Comparison:
     def messages(self) -> list[tuple[str, list[str]]]:
         """The results of the tests in words: each heading with the messages below it."""
         family, others = ([pair for pair in self.tests if pair.declared is known] for known in (True, False))
-        heading = f"{plural(len(family), 'declared pair')}, p-values and intervals adjusted for their number:"
+        of_family = f"the {self.family} of all data sets" if self.family else "their number"
+        heading = f"{plural(len(family), 'declared pair')}, p-values and intervals adjusted for {of_family}:"
         if self.metric != ACCURACY:
             heading = f"By {self.metric.name}, {heading}"
         known = {_keys((pair.first, pair.second)) for pair in self.tests}

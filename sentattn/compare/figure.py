@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sentattn.compare.across import Overall
 from sentattn.compare.comparison import Comparison, Pair
 from sentattn.compare.metric import Metric
 from sentattn.compare.report.charts import ABOVE, BELOW, colour, log_ticks, value_range, with_interval
@@ -51,7 +52,7 @@ def draw(comparison: Comparison) -> Figure:
     if pairs := [pair for pair in comparison.tests if pair.declared]:
         labels = [textwrap.fill(visible(f"{pair.first.name} \u2212 {pair.second.name}"), 24) for pair in pairs]
         lines = len(pairs) * (1.5 + max(label.count("\n") for label in labels))
-        panels.append((LINE * (lines + 6), partial(_draw_pairs, pairs, labels, comparison)))
+        panels.append((LINE * (lines + 6), partial(_draw_pairs, pairs, labels, metric, comparison.margin)))
     times = [
         Curve(setting.name, metric.name, [seconds], [(setting.metrics[metric.name].value, setting.interval())])
         for setting in comparison.leaderboard
@@ -79,9 +80,29 @@ def draw(comparison: Comparison) -> Figure:
     return figure
 
 
-def _draw_pairs(pairs: Sequence[Pair], labels: Sequence[str], comparison: Comparison, axes: Axes) -> None:
+def draw_overall(overall: Sequence[Overall]) -> Figure:
+    """Draws the difference of each pair on each data set, and their mean, with the intervals of their verdicts."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    heights = [LINE * (len(each.by_data) + 7) for each in overall]
+    with mpl.rc_context({"font.family": families(), "font.size": SIZE, "axes.linewidth": 0.6}):
+        figure = Figure((WIDTH, sum(heights)), layout="constrained", facecolor="white")
+        parts = figure.subfigures(len(overall), squeeze=False, height_ratios=heights)[:, 0]
+        for part, each in zip(parts, overall, strict=True):
+            axes = part.subplots()
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.tick_params(labelsize=SIZE, labelfontfamily=families())
+            title = f"{each.mean.first.name} \u2212 {each.mean.second.name}"
+            axes.set_title(textwrap.fill(visible(title), 48), loc="left", fontsize=SIZE, parse_math=False)
+            pairs = {**each.by_data, f"mean of {len(each.by_data)}": each.mean}
+            _draw_pairs(list(pairs.values()), list(map(visible, pairs)), each.metric, each.margin, axes)
+            axes.axhline(len(each.by_data) - 0.5, color="0.6", linewidth=0.6)
+    return figure
+
+
+def _draw_pairs(pairs: Sequence[Pair], labels: Sequence[str], metric: Metric, margin: float, axes: Axes) -> None:
     """Draws the difference of each pair with the interval of its verdict, as it is printed, and the margin."""
-    metric, margin = comparison.metric, comparison.margin
     axes.axvspan(-margin, margin, color="0.9", linewidth=0)
     axes.axvline(0, color="black", linewidth=0.6)
     drawn = {}

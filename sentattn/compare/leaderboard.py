@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sentattn.compare.across import Overall
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.runs import Setting
 from sentattn.console import TERMINAL_WIDTH, Format, csv_lines, format_count, markdown_lines, table_lines, wrap
@@ -23,6 +24,8 @@ ENDS = ("_low", "_high")
 COSTS = {"parameters": 0, "train_seconds": 0, "tokens_per_second": 0, "ms_one_text": 2, "ms_a_batch": 2, "trials": 0}
 """Columns after the metrics, with the digits that are shown: `trials` is the number of those of the study that found a
 setting."""
+IN_TERMINAL = ("log_loss", "accuracy", "f1_macro")
+"""Metrics of which the first that runs have is shown next to that which they are compared by: two fit 80 columns."""
 FAR_POINTS, FAR = 1.0, 5.0
 """A seed whose accuracy is so far from the median of all seeds, and so many times as far as the others, is named."""
 UNEVEN = 10
@@ -115,6 +118,12 @@ def message_lines(comparison: Comparison) -> list[str]:
     return lines
 
 
+def overall_lines(overall: Overall) -> list[str]:
+    """Returns a verdict over data sets, and the difference on each, as lines of at most 80 columns."""
+    lines = table_lines(overall.rows(), align="<>><", wrap=0)
+    return [*wrap(f"Over {len(overall.by_data)} data sets: {overall.message}"), "", *lines]
+
+
 def cells(comparison: Comparison, columns: Sequence[str] = ()) -> list[list[str]]:
     """Returns the heading and the rows as text, with some columns or all."""
     rows = board_rows(comparison)
@@ -127,14 +136,14 @@ def cells(comparison: Comparison, columns: Sequence[str] = ()) -> list[list[str]
 
 def _terminal_lines(comparison: Comparison) -> list[str]:
     """Returns the leaderboard for 80 columns, or as many as the longest setting needs: a value is never broken."""
-    metric = comparison.metric.name
-    second = "log_loss" if metric == "accuracy" else "accuracy"
     *settings, largest = board_rows(comparison)
+    metric = comparison.metric.name
+    second = next(name for name in IN_TERMINAL if name != metric and any(name in row for row in settings))
     has_costs = not all(math.isnan(row["parameters"]) for row in settings)
     rows: list[tuple[str, ...]] = [("", "settings", "seeds", metric, second, *(("params", "train") * has_costs))]
     for rank, row in enumerate(settings, start=1):
         costs = _costs(row) if has_costs else ()
-        metrics = cell(row, metric), f"{row[second]:.4f}" if second in row else "-"
+        metrics = cell(row, metric), f"{row.get(second, math.nan):.4f}"
         rows.append((str(rank), row["settings"], str(row["seeds"]), *metrics, *costs))
     values = [cell(largest, name) if name == "accuracy" else "" for name in (metric, second)]
     rows.append(("", largest["settings"], "", *values, *("", "") * has_costs))

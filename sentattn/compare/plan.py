@@ -33,11 +33,14 @@ KEYS: dict[str, Kind] = {
     "seeds": "list[Seed]",
     "base": "list[str]",
     "pairs": "list[Any]",
+    "data": "list[str]",
 }
+OPTIONAL = ("data",)
 SIDES = ("a", "b")
 TESTS = "tests.jsonl"
 """The file of the output folder with the tests of all plans, so that the reuse of test rows is seen."""
 RESOLVED_LATER = "auto"  # a value that a training resolves by the machine; a run with any value fits it
+OF_TABLE = "setting"  # a side that is a setting of a table of predictions, by its name
 LABEL = "model.name"  # the name of a preset, which changes no result
 FILES = ("data.train", "data.val", "data.test")  # whose rows are compared, wherever they lie
 EXAMPLE = """\
@@ -67,7 +70,8 @@ def read_plan(path: Path) -> Plan:
         for key in content
         if key not in KEYS
     ]
-    faults += [Fault(key, "missing", f"plan={path}: {key} is missing.") for key in KEYS if key not in content]
+    missing = [key for key in KEYS if key not in content and key not in OPTIONAL]
+    faults += [Fault(key, "missing", f"plan={path}: {key} is missing.") for key in missing]
     faults += [
         Fault(fault.key, fault.kind, f"plan={path}: {fault}")
         for key, kind in KEYS.items()
@@ -99,39 +103,49 @@ def _texts(side: Node) -> dict[str, str]:
     return {str(key): types.as_typed(value) for key, value in side.items()}
 
 
-def apply(plan: Plan, comparisons: Sequence[Comparison], output_dir: Path) -> Comparison:
-    """Returns the comparison that a plan is about, with the plan, and notes its tests in the output folder.
+def apply(plan: Plan, comparisons: Sequence[Comparison], output_dir: Path) -> list[Comparison]:
+    """Returns the comparisons that a plan is about, with the plan, and notes its tests in the output folder.
 
     A run belongs to a side of a pair where its resolved settings are those that a training with the plan's arguments
-    would have, save what changes no result: paths, devices, the name of the preset.
+    would have, save what changes no result: paths, devices, the name of the preset; a setting of a table by its name.
 
     Raises:
         SettingError: If a setting of the plan cannot be.
         RunError: With the commands that train the runs which are missing.
     """
-    sides = [_composed(plan, number, side) for number in range(len(plan.content["pairs"])) for side in SIDES]
-    matches = [[_match(wanted, comparison) for _, wanted in sides] for comparison in comparisons]
-    index = max(range(len(comparisons)), key=lambda number: -matches[number].count(None))
-    planned: list[Setting] = []
     commands: dict[str, None] = {}
-    for (arguments, _), setting in zip(sides, matches[index], strict=True):
-        runs = [run for run in setting.runs if run.seed in plan.content["seeds"]] if setting else []
-        missing = sorted(set(plan.content["seeds"]) - {run.seed for run in runs})
-        if setting and (setting.deterministic or not missing):
-            planned.append(setting if setting.deterministic else replace(setting, runs=runs))
-        else:
-            commands |= dict.fromkeys(_train(arguments, missing))
+    found = []
+    for data in plan.content.get("data", [""]):
+        sides = [_composed(plan, number, side, data) for number in range(len(plan.content["pairs"])) for side in SIDES]
+        matches = [[_match(wanted, comparison) for _, wanted in sides] for comparison in comparisons]
+        index = max(range(len(comparisons)), key=lambda number: -matches[number].count(None))
+        planned: list[Setting] = []
+        for (arguments, _), setting in zip(sides, matches[index], strict=True):
+            runs = [run for run in setting.runs if run.seed in plan.content["seeds"]] if setting else []
+            missing = sorted(set(plan.content["seeds"]) - {run.seed for run in runs})
+            if setting and (setting.deterministic or not missing):
+                planned.append(setting if setting.deterministic else replace(setting, runs=runs))
+            else:
+                commands |= dict.fromkeys(_train(arguments, missing))
+        found.append((comparisons[index], planned, [settings for _, settings in sides]))
     if commands:
         text = "".join(f"\n  {command}" for command in commands)
         message = f"plan={plan.path} names runs that do not exist, so nothing is tested. To train them:{text}"
         raise RunError(Fault("plan", "missing", message))
+    return [_planned(plan, comparison, planned, sides, output_dir) for comparison, planned, sides in found]
+
+
+def _planned(
+    plan: Plan, comparison: Comparison, planned: Sequence[Setting], sides: Sequence[Tree], output_dir: Path
+) -> Comparison:
+    """Returns a comparison with the pairs of a plan, whose tests are noted."""
     pairs = list(zip(planned[::2], planned[1::2], strict=True))
-    data = sorted({str(run.fingerprint) for setting in planned for run in setting.runs})
-    tested = [plan.content, [settings for _, settings in sides], data, RUN_FORMAT, version("sentattn")]
+    data = sorted({run.fingerprint or run.rows.digest for setting in planned for run in setting.runs})
+    tested = [plan.content, sides, data, RUN_FORMAT, version("sentattn")]
     experiment = hashlib.sha256(json.dumps(tested, sort_keys=True).encode()).hexdigest()[:12]
-    entry = {"rows": [*data, comparisons[index].split], "plan": plan.path.name, "pairs": len(pairs)}
+    entry = {"rows": [*data, comparison.split], "plan": plan.path.name, "pairs": len(pairs)}
     remark = _note_tests(output_dir / TESTS, entry | {"digest": plan.digest, "experiment": experiment})
-    return replace(comparisons[index], plan=replace(plan, pairs=pairs, experiment=experiment, remark=remark))
+    return replace(comparison, plan=replace(plan, pairs=pairs, experiment=experiment, remark=remark))
 
 
 def _note_tests(file: Path, entry: Node) -> str:
@@ -153,10 +167,13 @@ def _note_tests(file: Path, entry: Node) -> str:
     return f"These rows were tested before: {pairs} of {plural(len(before), 'other plan')} ({file})."
 
 
-def _composed(plan: Plan, number: int, side: str) -> tuple[list[str], Tree]:
-    """Returns the arguments of a side of a pair, and the flat settings that count."""
-    base = dict(word.split("=", 1) for word in plan.content["base"])
-    arguments = [f"{key}={text}" for key, text in (base | _texts(plan.content["pairs"][number][side])).items()]
+def _composed(plan: Plan, number: int, side: str, data: str) -> tuple[list[str], Tree]:
+    """Returns the arguments of a side of a pair, and the flat settings that count, or the name of one of a table."""
+    base, own = dict(word.split("=", 1) for word in plan.content["base"]), _texts(plan.content["pairs"][number][side])
+    if set(own) == {OF_TABLE}:
+        return [], {**own, **({"data": data} if data else {})}
+    base |= {"data": data} if data else {}
+    arguments = [f"{key}={text}" for key, text in (base | own).items()]
     try:
         return arguments, rest(compose(arguments))
     except UserError as error:
@@ -170,6 +187,9 @@ def _match(wanted: Node, comparison: Comparison) -> Setting | None:
     Tables may lie anywhere, and a pretrained encoder, its tokenizer with it; of several settings the one with the
     plan's name of the encoder, its files and its name of the preset is meant.
     """
+    if OF_TABLE in wanted:
+        named = [setting for setting in comparison.settings if setting.name == wanted[OF_TABLE]]
+        return next((each for each in named if comparison.data == wanted.get("data", comparison.data)), None)
     ignored = {LABEL, *FILES, *(key for key, value in wanted.items() if value == RESOLVED_LATER)}
     if wanted.get(f"model.embedding.{TARGET_KEY}") == PRETRAINED:
         ignored.add(TOKENIZER_KEY)
@@ -192,6 +212,9 @@ def _without(flat: Node, keys: set[str]) -> Tree:
 
 def _train(arguments: Sequence[str], seeds: Sequence[int]) -> Iterator[str]:
     """Yields the commands that train some seeds, a command for each range of consecutive seeds."""
+    if not arguments:
+        yield f"a table with the seeds {', '.join(map(str, seeds))} of each setting of the plan: table=FILE"
+        return
     for _, group in groupby(enumerate(seeds), key=lambda numbered: numbered[1] - numbered[0]):
         [first, *others] = [seed for _, seed in group]
         words = [*arguments, f"seed={first}", *([f"seeds={1 + len(others)}"] if others else [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -74,6 +75,11 @@ class Rows:
     def key(self) -> tuple[int, bytes]:
         """Equal for runs that were evaluated on the same rows."""
         return hash(self.row_ids), self.labels_N.tobytes()
+
+    @property
+    def digest(self) -> str:
+        """A name of the rows of a table, which has no fingerprint of texts."""
+        return hashlib.sha256("\n".join(self.row_ids).encode() + self.labels_N.tobytes()).hexdigest()[:16]
 
 
 OF_PROBES = ("model.name", "model.encoder", "model.layer", "model.dtype")

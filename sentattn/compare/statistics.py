@@ -112,6 +112,14 @@ class Estimate:
         """Returns the p-value of a true value beyond +-margin: the larger of two one-sided tests (Schuirmann 1987)."""
         return self._p_above(margin - abs(self.centre))
 
+    def p_worse(self, margin: float) -> float:
+        """Returns the one-sided p-value of a true value of -margin or less."""
+        return self._p_above(margin + self.centre)
+
+    def lower_end(self, level: float = LEVEL) -> float:
+        """Returns the end of the one-sided confidence interval."""
+        return self.centre - float(half_width(self.terms, level))
+
     def detectable(self, level: float = LEVEL) -> float:
         """Returns the true value that a two-sided test at a level finds in about 80% of repetitions."""
         return float(half_width(self.terms, level / 2) + half_width(self.terms, 1 - POWER))
@@ -335,12 +343,12 @@ def jackknife(value: float, without_K: Floats) -> Term:
     return Term((blocks - 1) / blocks * float(deviations_K @ deviations_K), blocks - 1)
 
 
-def adjusted(p_values: Sequence[float]) -> list[float]:
-    """Returns p-values times their number (Bonferroni), of which each bounds the error of the whole family.
+def adjusted(p_values: Sequence[float], number: int | None = None) -> list[float]:
+    """Returns p-values times the number of the family (Bonferroni), by default theirs: each bounds the family's error.
 
     One is below 5% where an interval at 1 - 5% / m does not hold 0; all m of these intervals hold together in 95%.
     """
-    return [min(1.0, len(p_values) * p) for p in p_values]
+    return [min(1.0, (number or len(p_values)) * p) for p in p_values]
 
 
 def verdict(value: float, p_difference: float, p_equivalence: float) -> Verdict:

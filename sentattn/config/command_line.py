@@ -26,11 +26,11 @@ PATHS = ("from", "input", "output", "output_dir", "cache_dir", "plan", "report",
 OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
 
 
-def command(function: Callable[[list[str]], None]) -> Callable[..., int]:
+def command(function: Callable[[list[str]], int | None]) -> Callable[..., int]:
     """Returns a command that calls a function with its arguments, by default those of the process.
 
     The docstring of the function's module is its help. It returns an exit code: 0, 2 for an error that the user can
-    correct, 130 when interrupted, 143 when ended by SIGTERM.
+    correct, 130 when interrupted, 143 when ended by SIGTERM, or that which the function returns.
     """
 
     @functools.wraps(function)
@@ -49,11 +49,12 @@ def command(function: Callable[[list[str]], None]) -> Callable[..., int]:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a character that a terminal lacks is printed as another
                 stream.reconfigure(errors="replace")
+        code = OK
         try:
             if "--help" in arguments or "-h" in arguments:
                 print((sys.modules[function.__module__].__doc__ or "").strip())
             else:
-                function(arguments)
+                code = function(arguments) or OK
             sys.stdout.flush()
         except UserError as error:
             for fault in error.faults:
@@ -69,7 +70,7 @@ def command(function: Callable[[list[str]], None]) -> Callable[..., int]:
             # The reader has closed the pipe; without this Python would report it again when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return BROKEN_PIPE
-        return OK
+        return code
 
     return main
 

@@ -149,7 +149,7 @@ def test_a_plan_is_shown_as_it_is_typed(tmp_path: Path) -> None:
         "split: test\nmetric: accuracy\nmargin: 0.5\nseeds: [0, 1, 2]\nbase: [data=demo]\n"
         "pairs:\n  - {a: {model: structured}, b: {model: lstm_mean}}\n"
     )
-    planned = without_plotly(page([part(apply(read_plan(file), [compare(tmp_path)], tmp_path))]))
+    planned = without_plotly(page([part(*apply(read_plan(file), [compare(tmp_path)], tmp_path))]))
     assert html.unescape(re.findall(r"<pre>(.*?)</pre>", planned, re.DOTALL)[0]) == file.read_text()
 
 

@@ -94,7 +94,7 @@ def test_its_pairs_are_the_family_with_its_seeds_and_the_rest_is_said(tmp_path: 
     for seed in range(3):
         make_run(outputs, "model=mean", seed=seed, rows=400)
     found, _ = read_comparisons([outputs], split="test")
-    comparison = apply(read_plan(written(tmp_path)), found, tmp_path / "tests")
+    comparison = apply(read_plan(written(tmp_path)), found, tmp_path / "tests")[0]
     tested = comparison.tests
     family = [pair for pair in tested if pair.declared]
     names = [frozenset((pair.first.name, pair.second.name)) for pair in tested]
@@ -113,7 +113,7 @@ def test_its_pairs_are_the_family_with_its_seeds_and_the_rest_is_said(tmp_path: 
 
 def test_nothing_is_said_of_additions_where_there_are_none(tmp_path: Path) -> None:
     found, _ = read_comparisons([train(tmp_path)], split="test")
-    only = apply(read_plan(written(tmp_path)), found, tmp_path / "tests")
+    only = apply(read_plan(written(tmp_path)), found, tmp_path / "tests")[0]
     assert not any("seeds 0" in title for title, _ in only.messages)
 
 
@@ -121,7 +121,9 @@ def test_settings_outside_a_plan_are_listed_once(tmp_path: Path) -> None:
     outputs = train(tmp_path)
     for model in ("mean", "cnn", "lstm", "additive"):
         make_run(outputs, f"model={model}", rows=400)
-    comparison = apply(read_plan(written(tmp_path)), read_comparisons([outputs], split="test")[0], tmp_path / "tests")
+    comparison = apply(read_plan(written(tmp_path)), read_comparisons([outputs], split="test")[0], tmp_path / "tests")[
+        0
+    ]
     [outside] = [title for title, _ in comparison.messages if "additive" in title]
     assert all(name in outside for name in ("mean", "cnn", "lstm"))
     assert "structured" not in outside
@@ -149,14 +151,14 @@ def test_a_hash_is_that_of_the_content(tmp_path: Path) -> None:
 def test_the_settings_and_the_data_have_a_hash_too(tmp_path: Path) -> None:
     outputs = train(tmp_path)
     plan, found = read_plan(written(tmp_path)), read_comparisons([outputs], split="test")[0]
-    first, again = (apply(plan, found, tmp_path / "tests").plan for _ in range(2))
+    first, again = (apply(plan, found, tmp_path / "tests")[0].plan for _ in range(2))
     assert first is not None
     assert again is not None
     assert first.experiment == again.experiment
     assert first.experiment in first.title
     for result in outputs.glob("*/*/*/result.json"):
         result.write_text(result.read_text().replace('"format"', '"data_fingerprint": "other", "format"', 1))
-    other = apply(plan, read_comparisons([outputs], split="test")[0], tmp_path / "tests").plan
+    other = apply(plan, read_comparisons([outputs], split="test")[0], tmp_path / "tests")[0].plan
     assert other is not None
     assert other.experiment != first.experiment
 
@@ -165,9 +167,9 @@ def test_tests_of_the_same_rows_by_other_plans_are_counted(tmp_path: Path) -> No
     found, folder = read_comparisons([train(tmp_path)], split="test")[0], tmp_path / "tests"
     for _ in range(2):  # the same plan is no other one
         assert not any(
-            "tested before" in title for title, _ in apply(read_plan(written(tmp_path)), found, folder).messages
+            "tested before" in title for title, _ in apply(read_plan(written(tmp_path)), found, folder)[0].messages
         )
-    second = apply(read_plan(written(tmp_path, margin=0.4)), found, folder)
+    second = apply(read_plan(written(tmp_path, margin=0.4)), found, folder)[0]
     assert any("2 pairs of 1 other plan" in title for title, _ in second.messages)
     assert len((folder / "tests.jsonl").read_text().splitlines()) == 2
 
@@ -178,7 +180,7 @@ def test_a_file_of_tests_that_cannot_be_used_is_a_remark(tmp_path: Path, content
     folder.mkdir()
     file = folder / "tests.jsonl"
     file.mkdir() if content is None else file.write_text(content + "\n")
-    comparison = apply(read_plan(written(tmp_path)), found, folder)
+    comparison = apply(read_plan(written(tmp_path)), found, folder)[0]
     assert len([pair for pair in comparison.tests if pair.declared]) == 2
     assert any(str(file) in title for title, _ in comparison.messages)
 
@@ -205,7 +207,7 @@ def pretrained(folder: Path, name: str) -> list[Path]:
 
 def planned(file: Path, folder: Path) -> list[str]:
     """Returns the tokenizers of both sides of the pair of a plan."""
-    [pair] = apply(read_plan(file), read_comparisons([folder], split="test")[0], folder / "tests").declared
+    [pair] = apply(read_plan(file), read_comparisons([folder], split="test")[0], folder / "tests")[0].declared
     return [setting.settings["data"]["tokenizer"] for setting in pair]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from sentattn.compare.across import Overall
 from sentattn.compare.report.summaries import (
     Curve,
     accuracy_on,
@@ -172,6 +173,24 @@ def leaderboard_chart(settings: Sequence[Setting]) -> list[Chart]:
     figure.update_yaxes(tickvals=list(range(1, len(shown) + 1)), ticktext=labels, range=[len(shown) + 0.5, 0.5])
     figure.update_yaxes(automargin=True, zeroline=False, title=None)
     return [Chart("", figure.update_xaxes(nticks=4).update_traces(marker_size=10), None)]
+
+
+def forest_chart(overall: Overall) -> list[Chart]:
+    """The difference of a pair on each data set and their mean, with the intervals of the table."""
+    pairs, unit = {**overall.by_data, "mean": overall.mean}, overall.metric.scale
+    title = f"difference of {overall.metric.name}{' in points' if unit > 1 else ''}"
+    rows: list[Row] = []
+    for place, pair in enumerate(pairs.values()):
+        value, (low, high) = unit * pair.estimate.value, (unit * end for end in pair.intervals[0])
+        rank = 1 if pair is overall.mean else 2
+        rows.append({"rank": rank, "settings": str(rank), title: value, "place": place})
+        rows[-1] |= {ABOVE: high - value, BELOW: value - low}
+    look: Row = {"x": title, "y": "place", "error_x": ABOVE, "error_x_minus": BELOW}
+    figure = chart("scatter", rows, height=90 + 34 * len(rows), **look).figure
+    figure.add_vrect(x0=-overall.margin, x1=overall.margin, fillcolor=PAGE_GREY, opacity=0.2, line_width=0)
+    figure.update_yaxes(tickvals=list(range(len(rows))), ticktext=list(map(_cut, pairs)), title=None, automargin=True)
+    figure.update_yaxes(range=[len(rows) - 0.5, -0.5], zeroline=False).update_traces(marker_size=10)
+    return [Chart("", figure.update_xaxes(zeroline=True, title=title), None)]
 
 
 def cost_charts(settings: Sequence[Setting]) -> list[Chart]:

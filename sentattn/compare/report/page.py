@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sentattn.compare import insight, leaderboard
+from sentattn.compare.across import Overall
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.pairs import Plan
 from sentattn.compare.report import charts
@@ -33,7 +34,7 @@ from sentattn.errors import UserError
 from sentattn.rendering.html import draw, plotly_script, render, shaded_pieces
 from sentattn.run import REPORT_FILE, write_atomically, writing
 
-FIRST_COLUMNS = ("log_loss", "parameters", "train_seconds")
+FIRST_COLUMNS = ("accuracy", "log_loss", "parameters", "train_seconds")
 """Columns of the leaderboard that are shown next to the names of the settings and the metric; a click shows all."""
 
 
@@ -68,9 +69,9 @@ class Part:
     warnings: Sequence[str] = ()
 
 
-def write_report(path: Path, comparisons: Sequence[Comparison]) -> list[str]:
+def write_report(path: Path, comparisons: Sequence[Comparison], overall: Sequence[Overall] = ()) -> list[str]:
     """Writes the page of comparisons; returns a warning for each part that could not be shown."""
-    parts = [part(comparison) for comparison in comparisons]
+    parts = [*([over_data_sets(overall)] if overall else []), *map(part, comparisons)]
     with writing(path, "report"):
         write_atomically(path, page(parts))
     return [warning for part in parts for warning in part.warnings]
@@ -80,6 +81,18 @@ def page(parts: Sequence[Part]) -> str:
     """Returns the page, with plotly's script in it once."""
     functions = {"draw": draw, "shaded": shaded_pieces}
     return render("sentattn.compare.report", REPORT_FILE, parts=parts, plotly=plotly_script(), **functions)
+
+
+def over_data_sets(overall: Sequence[Overall]) -> Part:
+    """Returns the part of a page about the verdicts over data sets."""
+    sections = []
+    for each in overall:
+        heading, *rows = each.rows()
+        title = f"{each.mean.first.name} \u2212 {each.mean.second.name}"
+        sections.append(Section(title, charts.forest_chart(each), [Table(heading, rows)], has_key=False))
+    names = ", ".join(dict.fromkeys(name for each in overall for name in each.by_data))
+    blocks = [("Mean differences, not weighted:", [each.message for each in overall])]
+    return Part("Over data sets", f"{names}. By {overall[0].metric.name}.", blocks, [], sections)
 
 
 def part(comparison: Comparison) -> Part:
@@ -150,8 +163,10 @@ def _leaderboard(comparison: Comparison) -> Section:
     if len(comparison.leaderboard) > MAX_DRAWN:
         remarks.append(f"Charts draw the best {MAX_DRAWN} settings, those of cost all; the tables have all.")
     chart = charts.leaderboard_chart(comparison.leaderboard)
-    columns = dict.fromkeys([comparison.metric.name, *FIRST_COLUMNS])
-    first, every = _board(comparison, list(columns)), _board(comparison)
+    every = _board(comparison)
+    known = {name.replace(" ", "_") for name in every.heading}
+    columns = dict.fromkeys([comparison.metric.name, *(name for name in FIRST_COLUMNS if name in known)])
+    first = _board(comparison, list(columns))
     return Section("Leaderboard", chart, [first], " ".join(remarks), every, has_key=False)
 
 
