@@ -14,6 +14,11 @@ in each repetition, as new rows, films and seeds would be.
   no verdict   share of repetitions in which the groups have fewer than two degrees of freedom
   joint        of a family: share of repetitions in which all intervals hold together
 
+The macro F1 is that of two classes; a row is predicted by a score with the same shared parts, cut where half, or the
+share of the second class, lies above. The true difference is that of the mean over all repetitions. Over data sets the
+true differences are of one point on average and vary by `spread`; the errors of the single differences are equal, or
+between 1 and 8.
+
 usage: python benchmarks/compare_error_rates.py [repetitions=2000] [only=WORD]
 """
 
@@ -28,7 +33,9 @@ from measure import read_options
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from sentattn.compare.statistics import FEWEST_DF, LEVEL, Estimate, difference
+from sentattn.compare.across import mean_of
+from sentattn.compare.metric import METRICS
+from sentattn.compare.statistics import FEWEST_DF, LEVEL, Estimate, Term, difference
 
 Floats = NDArray[np.float64]
 
@@ -110,12 +117,62 @@ def main(words: list[str]) -> None:
     for design in designs():
         if only in design.name:
             print(f"{design.name} | {' | '.join(f'{rate:.4f}' for rate in rates(design, repetitions))}", flush=True)
+    print("macro F1 of 2,000 rows | alarms | coverage")
+    for share in (0.05, 0.5):
+        if only in f"macro F1, {share:.0%}":
+            found = f1_rates(share, 2000, repetitions)
+            print(f"{share:.0%} of the second class | {' | '.join(f'{rate:.4f}' for rate in found)}", flush=True)
+    print("mean over data sets | coverage")
+    for count in (3, 6, 12):
+        for largest in (1.0, 8.0):
+            for spread in (0.0, 0.01):
+                name = f"{count} data sets, errors 1 to {largest:g}, spread {spread:g}"
+                if only in name:
+                    print(f"{name} | {mean_rates(count, largest, spread, repetitions):.4f}", flush=True)
     print("family | joint coverage | least single coverage | any false alarm")
     for count in (6, 12):
         for design in (Design("1,000 rows", [1000]), Design("20 groups of 50", [50] * 20)):
             if only in design.name:
                 found = family(design, count, repetitions)
                 print(f"{count} pairs, {design.name} | {' | '.join(f'{rate:.4f}' for rate in found)}", flush=True)
+
+
+def f1_rates(share: float, rows: int, repetitions: int) -> tuple[float, float]:
+    """Returns alarms and coverage of the macro F1 with a share of rows of the second class, five seeds each."""
+    random, metric = np.random.default_rng(0), METRICS["f1_macro"]
+    alarms, estimates = [], []
+    for _ in range(repetitions):
+        labels_N = (random.random(rows) < share).astype(np.int64)
+        shared_N = random.normal(size=rows)
+        values = []
+        for signal in (2.0, 2.0, 2.2):
+            of_setting_N = shared_N + 0.4 * random.normal(size=rows)
+            runs = []
+            for _ in range(5):
+                noise_N = of_setting_N + 0.5 * random.normal(size=rows)
+                scores_N = (signal + 0.05 * random.normal()) * labels_N + noise_N
+                is_second_N = scores_N > 0.5 * signal + (1.2 if share < 0.5 else 0.0)
+                assert metric.of_rows is not None
+                runs.append(metric.of_rows(np.eye(2)[is_second_N.astype(int)], labels_N))
+            values.append(np.array(runs))
+        same, control, better = values
+        bounds: tuple[float, float] = (-1.0, 1.0)
+        alarms.append(difference(same, control, bounds=bounds, half_rows=()).p_difference() < LEVEL)
+        estimates.append(difference(better, control, bounds=bounds, half_rows=()))
+    truth = np.mean([estimate.value for estimate in estimates])
+    return float(np.mean(alarms)), float(np.mean([abs(e.value - truth) <= e.half_width() for e in estimates]))
+
+
+def mean_rates(count: int, largest: float, spread: float, repetitions: int) -> float:
+    """Returns the coverage of the mean over data sets, whose errors lie between 0.003 and `largest` times that."""
+    random = np.random.default_rng(0)
+    errors_K = 0.003 * np.linspace(1, largest, count)
+    holds = []
+    for _ in range(repetitions):
+        values_K = random.normal(POINT, spread, count) + random.normal(size=count) * errors_K
+        found = mean_of([Estimate(float(value), [Term(0.0, 1.0)]) for value in values_K])
+        holds.append(abs(found.value - POINT) <= found.half_width())
+    return float(np.mean(holds))
 
 
 def rates(design: Design, repetitions: int) -> list[float]:

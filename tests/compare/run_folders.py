@@ -93,16 +93,17 @@ def make_setting(
     path: Path = Path("none"),
     groups: Any = None,
     deterministic: bool = False,
+    ordered: bool = False,
 ) -> Setting:
     """Makes a setting from the probabilities of its seeds, without files."""
     labels = np.asarray(labels_N)
     ids = tuple(f"{number:016x}" for number in range(len(labels)))
     rows = Rows(ids, labels, groups, np.full(len(labels), 20))
     runs = [
-        EvaluatedRun(Run(path), settings or {}, {}, "", seed, rows, np.asarray(p_NC, float))
+        EvaluatedRun(Run(path), settings or {}, {}, "", seed, rows, np.asarray(p_NC, float), ordered)
         for seed, p_NC in enumerate(probabilities_SNC)
     ]
-    return Setting(name, runs, deterministic)
+    return Setting(name, runs, deterministic, ordered)
 
 
 def compare(folder: Path, split: str = "test", **options: Any) -> Comparison:

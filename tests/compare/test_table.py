@@ -1,0 +1,175 @@
+"""Tables of predictions: of other tools, next to runs, and written by runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from run_folders import compare, make_run
+
+import sentattn
+from sentattn.compare.__main__ import main
+from sentattn.compare.comparison import Comparison
+from sentattn.compare.table import add_tables
+from sentattn.errors import DataError
+
+CLASSES = ["no", "yes"]
+
+
+def lines(seeds: int = 3, rows: int = 200, **accuracies: float) -> pd.DataFrame:
+    """Predictions that are correct with a probability, of settings by their names."""
+    labels = np.random.default_rng(0).integers(2, size=rows)
+    frames = []
+    for number, (setting, accuracy) in enumerate((accuracies or {"new": 0.9, "old": 0.7}).items()):
+        for seed in range(seeds):
+            is_correct = np.random.default_rng([seed, number]).random(rows) < accuracy
+            predicted = np.where(is_correct, labels, 1 - labels)
+            frame = {"row": range(rows), "setting": setting, "seed": seed, "label": labels, "predicted": predicted}
+            frames.append(pd.DataFrame(frame).replace({"label": {0: "no", 1: "yes"}, "predicted": {0: "no", 1: "yes"}}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def read(folder: Path, frame: pd.DataFrame, *comparisons: Comparison, name: str = "mine.csv") -> list[Comparison]:
+    file = folder / name
+    frame.to_parquet(file) if file.suffix == ".parquet" else frame.to_csv(file, index=False)
+    return add_tables([str(file)], comparisons, "test")
+
+
+@pytest.mark.parametrize("name", ["mine.csv", "mine.parquet"])
+def test_two_settings_are_a_declared_pair(tmp_path: Path, name: str) -> None:
+    shuffled = lines().sample(frac=1, random_state=0)
+    [found] = read(tmp_path, shuffled, name=name)
+    accuracies = {setting.name: setting.metrics["accuracy"].value for setting in found.settings}
+    own = lines()
+    expected = (own.label == own.predicted).groupby(own.setting).mean()
+    assert accuracies == pytest.approx(expected.to_dict())
+    [pair] = found.tests
+    assert (pair.declared, {pair.first.name, pair.second.name}) == (True, {"new", "old"})
+    assert "log_loss" not in found.settings[0].metrics
+    assert found.title == "mine"
+
+
+def test_a_baseline_is_tested_against_each_other_setting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines(old=0.6, a=0.7, b=0.8).to_csv(file := tmp_path / "t.csv", index=False)
+    tests = sentattn.leaderboard(table=str(file), baseline="old").pairs
+    assert [(row["first"], row["second"]) for row in tests if row["family"] == "declared"] == [
+        ("a", "old"),
+        ("b", "old"),
+    ]
+    assert main([f"table={file}", "baseline=od"]) == 2
+    assert "Did you mean 'old'?" in capsys.readouterr().err
+
+
+def test_without_seeds_a_verdict_is_about_these_models(tmp_path: Path) -> None:
+    [found] = read(tmp_path, lines(seeds=1).drop(columns="seed"))
+    [pair] = found.tests
+    assert pair.first.deterministic
+    assert pair.verdict == "better"
+    [found] = read(tmp_path, lines(seeds=1))  # one training of several that could be
+    assert found.tests == []
+
+
+def test_probabilities_groups_scores_and_data_sets_are_read(tmp_path: Path) -> None:
+    frame = lines()
+    yes = np.where(frame.predicted == "yes", 0.8, 0.3)
+    frame = frame.assign(p_no=1 - yes, p_yes=yes, score=np.arange(len(frame)) / 10, group=frame.row % 20)
+    other = frame.assign(data="b").rename(columns={"p_no": "p_north", "p_yes": "p_south"})
+    other = other.replace({"no": "north", "yes": "south"})
+    first, second = read(tmp_path, pd.concat([frame.assign(data="a"), other]))
+    assert [first.data, second.data] == ["a", "b"]
+    assert [list(first.labels), list(second.labels)] == [CLASSES, ["north", "south"]]
+    assert first.rows.group_N is not None
+    assert len(set(first.rows.group_N)) == 20
+    [run, *_] = first.runs
+    assert run.has_probabilities
+    own = frame[(frame.setting == "new") & (frame.seed == 0)].sort_values("row")
+    assert run.probabilities_NC[:, 1] == pytest.approx(own.p_yes.to_numpy())
+    assert run.score_N == pytest.approx(own.score.to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "kind"),
+    [
+        (lambda frame: frame.drop(columns="setting"), "setting", "missing"),
+        (lambda frame: frame.drop(columns="predicted"), "predicted", "missing"),
+        (lambda frame: frame.drop(columns="row"), "row", "missing"),
+        (lambda frame: frame[:0], "table", "missing"),
+        (lambda frame: frame.assign(label=frame.label.where(frame.index != 3)), "label", "missing"),
+        (lambda frame: frame.assign(seed="x"), "seed", "type"),
+        (lambda frame: pd.concat([frame, frame[:4]]), "row", "conflict"),
+        (lambda frame: frame[4:], "row", "conflict"),
+        (lambda frame: frame.assign(label=frame.label.where(frame.index != 3, "other")), "label", "conflict"),
+        (lambda frame: frame.assign(group=np.arange(len(frame)) % 7), "group", "conflict"),
+        (lambda frame: frame.assign(p_no=0.5, p_yes=0.6), "p_", "range"),
+        (lambda frame: frame.assign(p_no=np.nan, p_yes=1.0), "p_", "range"),
+        (lambda frame: frame.assign(p_no=0.4, p_maybe=0.6), "label", "unknown"),
+        (lambda frame: frame.assign(p_no=0.4, p_yes=0.6), "predicted", "conflict"),
+    ],
+)
+def test_a_damaged_table_is_refused(tmp_path: Path, change: Any, key: str, kind: str) -> None:
+    with pytest.raises(DataError) as error:
+        read(tmp_path, change(lines()))
+    assert (error.value.faults[0].key, error.value.faults[0].kind) == (key, kind)
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 is not enough")
+    with pytest.raises(DataError) as error:
+        add_tables([str(tmp_path / "a.parquet")], [], "test")
+    assert error.value.faults[0].kind == "unreadable"
+
+
+@pytest.mark.parametrize("row", ["row", "row_id"])
+def test_settings_of_a_table_stand_next_to_runs_on_the_same_texts(tmp_path: Path, row: str) -> None:
+    for seed in range(3):
+        make_run(tmp_path / "runs", "model=structured", seed=seed, accuracy=0.9)
+    known = compare(tmp_path / "runs")
+    labels = [known.labels[number] for number in known.rows.labels_N]
+    names = list(range(200)) if row == "row" else list(known.rows.row_ids)
+    frame = pd.DataFrame({row: names, "setting": "theirs", "label": labels, "predicted": labels})[::-1]
+    [found] = read(tmp_path, frame, known)
+    assert [setting.name for setting in found.settings] == ["structured", "theirs"]
+    assert found.settings[1].correct.mean() == 1.0
+    assert [pair.declared for pair in found.tests] == [True]
+    for damaged in (frame[1:], frame.assign(label=frame.label[::-1].to_numpy())):
+        with pytest.raises(DataError):
+            read(tmp_path, damaged, known)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_predictions_of_runs_make_a_round_trip(tmp_path: Path, ending: str) -> None:
+    for seed in range(3):
+        make_run(tmp_path / "runs", "model=structured", seed=seed, accuracy=0.9, films=30)
+        make_run(tmp_path / "runs", "model=lstm_mean", seed=seed, accuracy=0.7, films=30)
+    make_run(tmp_path / "runs", "model=cnn", accuracy=0.7, films=30, deterministic=True)
+    file = tmp_path / f"predictions.{ending}"
+    assert main([str(tmp_path / "runs"), "format=predictions", f"output={file}"]) == 0
+    before, [after] = compare(tmp_path / "runs"), add_tables([str(file)], [], "test")
+    assert [each.name for each in after.leaderboard] == [each.name for each in before.leaderboard]
+    for own, read_again in zip(before.leaderboard, after.leaderboard, strict=True):
+        assert own.deterministic == read_again.deterministic
+        for name in ("accuracy", "log_loss", "f1_macro"):
+            one, other = own.metrics[name], read_again.metrics[name]
+            assert (one.value, one.error) == pytest.approx((other.value, other.error), rel=1e-6)
+
+
+def test_a_page_and_a_figure_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines().to_csv(file := tmp_path / "t.csv", index=False)
+    page, figure = tmp_path / "page.html", tmp_path / "figure.svg"
+    assert main([f"table={file}", f"report={page}", f"figure={figure}", "metric=f1:yes"]) == 0
+    assert "f1:yes" in page.read_text(encoding="utf-8")
+    assert figure.stat().st_size > 1000
+    assert "params" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [(["insight=true"], "insight"), (["reference=tfidf"], "reference"), (["format=predictions"], "output")],
+)
+def test_what_a_table_cannot_have_is_refused(tmp_path: Path, words: list[str], key: str, capsys: Any) -> None:
+    lines().to_csv(file := tmp_path / "t.csv", index=False)
+    assert main([f"table={file}", *words]) == 2
+    assert key in capsys.readouterr().err
