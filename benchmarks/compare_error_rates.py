@@ -120,8 +120,8 @@ def main(words: list[str]) -> None:
     print("macro F1 of 2,000 rows | alarms | coverage")
     for share in (0.05, 0.5):
         if only in f"macro F1, {share:.0%}":
-            found = f1_rates(share, 2000, repetitions)
-            print(f"{share:.0%} of the second class | {' | '.join(f'{rate:.4f}' for rate in found)}", flush=True)
+            rates_of_f1 = f1_rates(share, 2000, repetitions)
+            print(f"{share:.0%} of the second class | {' | '.join(f'{rate:.4f}' for rate in rates_of_f1)}", flush=True)
     print("mean over data sets | coverage")
     for count in (3, 6, 12):
         for largest in (1.0, 8.0):
