@@ -29,7 +29,7 @@ from sentattn.config.compose import ENCODER_KEY
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.request import Request, read_request
 from sentattn.config.schema import COMMAND_KEYS, HASHED_BY_CONTENT, INIT_FROM, WITHOUT_EFFECT_ON_RESULT
-from sentattn.config.search_space import Value, is_range, override, read_dimension
+from sentattn.config.search_space import CAST, Value, is_range, override, read_dimension
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress, plural
 from sentattn.data.hub import find_folder
@@ -162,7 +162,7 @@ def _values(word: str, choices: Choices) -> list[str]:
         raise SettingError(Fault(key, "no_effect", message))
     try:
         parsed = OverridesParser.create().parse_override(word)
-        if isinstance(parsed.value(), ChoiceSweep):  # also of lists, which no study can search
+        if isinstance(parsed.value(), ChoiceSweep) and not CAST.search(text):  # also of lists, which no study can search
             return [f"{key}={text}" for text in parsed.sweep_string_iterator()]
     except (HydraException, OmegaConfBaseException):
         pass  # `read_dimension` raises it, with the closest spelling
