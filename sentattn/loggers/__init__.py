@@ -157,6 +157,7 @@ def csv_logger(*, run: LoggedRun) -> Guard:
 
 def tensorboard_logger(*, run: LoggedRun) -> Guard:
     """Returns a logger to TensorBoard: event files in `tensorboard/` of the run directory."""
+    from sentattn.loggers.guard import TensorBoardGuard
 
     def make() -> Logger:
         from pytorch_lightning.loggers import TensorBoardLogger
@@ -166,7 +167,8 @@ def tensorboard_logger(*, run: LoggedRun) -> Guard:
         logger.experiment.add_text("config", f"```yaml\n{config}```")
         return logger
 
-    return _guard("TensorBoard", make, f"tensorboard --logdir {run.directory.parent} shows it next to other runs", run)
+    place = f"tensorboard --logdir {run.directory.parent} shows it next to other runs"
+    return _guard("TensorBoard", make, place, run, kind=TensorBoardGuard)
 
 
 def mlflow_logger(*, experiment: str = "sentattn", tracking_uri: str | None = None, run: LoggedRun) -> Guard:
@@ -209,7 +211,15 @@ def require_installed(settings: Node) -> None:
             require_packages("logger", f"logger={package}", [package], f"sentattn[{package}]")
 
 
-def _guard(title: str, make: Callable[[], Logger], location: str, run: LoggedRun, *, replays: bool = False) -> Guard:
+def _guard(
+    title: str,
+    make: Callable[[], Logger],
+    location: str,
+    run: LoggedRun,
+    *,
+    replays: bool = False,
+    kind: type[Guard] | None = None,
+) -> Guard:
     from sentattn.loggers.guard import Guard  # imports Lightning
 
     def make_with_settings() -> Logger:
@@ -218,6 +228,6 @@ def _guard(title: str, make: Callable[[], Logger], location: str, run: LoggedRun
         logger.save()
         return logger
 
-    return Guard(
+    return (kind or Guard)(
         title, make_with_settings, location=location, directory=run.directory, resumed=run.resumed, replays=replays
     )
