@@ -29,7 +29,7 @@ from sentattn.config.compose import ENCODER_KEY
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.request import Request, read_request
 from sentattn.config.schema import COMMAND_KEYS, HASHED_BY_CONTENT, INIT_FROM, WITHOUT_EFFECT_ON_RESULT
-from sentattn.config.search_space import Value, is_range, override, read_dimension
+from sentattn.config.search_space import CAST, Value, is_range, override, read_dimension
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress, plural
 from sentattn.data.hub import find_folder
@@ -38,7 +38,7 @@ from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError, UserError
 from sentattn.jobs import pool, scheduler
 from sentattn.jobs.job import Job
-from sentattn.jobs.progress import JobProgress, format_values
+from sentattn.jobs.progress import JobProgress
 from sentattn.jobs.slots import SlotOptions, find_slots, require_one_device, slots_line
 from sentattn.run import new_directory, require_writable
 from sentattn.training.resume import SavedRuns, find_finished, find_interrupted, find_running, identity
@@ -123,7 +123,7 @@ def read_cells(words: Sequence[str]) -> tuple[list[Cell], Tree]:
         values["seed"] = seed
         texts |= {key: settings[key] for key in (INIT_FROM,) if settings[key]}  # for all cells the same `latest`
         arguments = [f"{key}={text}" for key, text in texts.items() if key not in ("seed", "seeds")]
-        cell = Cell(format_values(values), values, [*folders, *arguments, f"seed={seed}"], settings)
+        cell = Cell(types.format_values(values), values, [*folders, *arguments, f"seed={seed}"], settings)
         cells.setdefault(identity(settings), cell)
     _cache_layers([cell.settings["model"]["embedding"] for cell in cells.values()])
     return list(cells.values()), options
@@ -162,7 +162,8 @@ def _values(word: str, choices: Choices) -> list[str]:
         raise SettingError(Fault(key, "no_effect", message))
     try:
         parsed = OverridesParser.create().parse_override(word)
-        if isinstance(parsed.value(), ChoiceSweep):  # also of lists, which no study can search
+        if isinstance(parsed.value(), ChoiceSweep) and not CAST.search(text):
+            # Also of lists, which no study can search.
             return [f"{key}={text}" for text in parsed.sweep_string_iterator()]
     except (HydraException, OmegaConfBaseException):
         pass  # `read_dimension` raises it, with the closest spelling

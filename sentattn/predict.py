@@ -202,6 +202,9 @@ def _check(settings: Mapping[str, Any]) -> None:
         raise SettingError(Fault("input", "conflict", message))
     if "input" not in settings and not settings.get("text", "").strip():
         raise SettingError(Fault("text", "missing", 'Nothing to predict: type text="..." or input=FILE.'))
+    if settings.get("pairs") and not _shows_pairs(settings):
+        message = "pairs=true has no place in this output: type plot=FILE.html, output=FILE.jsonl or format=json."
+        raise SettingError(Fault("pairs", "no_effect", message))
     if "plot" in settings:
         require_format(Path(settings["plot"]))
 

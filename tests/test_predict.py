@@ -168,6 +168,9 @@ def test_settings_that_do_nothing_are_accepted(tiny_run: Run, tmp_path: Path) ->
         (["run=RUN", "text=<br>"], [("text", "missing")]),
         (["run=RUN", "text=a", "plot=a.gif"], [("plot", "unsupported")]),
         (["run=RUN", "input=none.txt"], [("input", "not_found")]),
+        (["run=RUN", "input=none.txt", "pairs=true"], [("pairs", "no_effect")]),
+        (["run=RUN", "input=none.txt", "pairs=true", "plot=a.png"], [("pairs", "no_effect")]),
+        (["run=RUN", "text=a", "pairs=true", "output=o.csv"], [("pairs", "no_effect")]),
         (["run=RUN", "text=a", "output=o.xls"], [("output", "unsupported")]),
     ],
 )

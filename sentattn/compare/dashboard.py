@@ -28,8 +28,8 @@ COLUMNS = ["run:displayName", "summary:test/accuracy", "summary:val/accuracy", "
 MAX_BARS, MAX_ROWS = 50, 10
 """Most settings in a bar chart, and most trials in the table of a study."""
 PICTURES = "files/media/images/attention/*.png"
-OVER_SEEDS = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stderr"}
-"""A point for each setting: the mean over its seeds, with its standard error."""
+OVER_SEEDS = {"groupby": "config.setting", "groupby_aggfunc": "mean", "groupby_rangefunc": "stderr"}
+"""A point for each setting, also where several have one `group=`: the mean over its seeds, with its standard error."""
 CONFUSION = {"Actual": "Actual", "Predicted": "Predicted", "nPredictions": "nPredictions"}
 INTERVALS = (
     "The intervals of this table count rows (or their groups) and seeds, so they are about another training on other "

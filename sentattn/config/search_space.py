@@ -43,6 +43,8 @@ LOG, ZERO = "log", "zero"
 FUNCTIONS = ("choice", "range", "interval", "tag", "glob", "sort", "shuffle", "int", "float", "str", "bool")
 EXAMPLES = "range(1,31), interval(0,1), tag(log,interval(1e-3,1)) and choice(a,b)"
 CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
+CAST = re.compile(r"\b(int|float)\s*\(([^()]*,[^()]*)\)")
+"""A list of values, which Hydra casts one by one, though it looks like a range."""
 NAMES = ("model.embedding.name", "model.embedding.revision", "data.tokenizer", "data.dataset")
 """Settings that hold names, in which there are no commas."""
 WORD = re.compile(r"[A-Za-z_][\w.-]*")
@@ -174,6 +176,11 @@ def read_dimension(key: str, text: str, choices: Choices, when: Mapping[str, Any
             parsed = ChoiceSweep(list=[*parsed.filter(choices.names(key))])
         if not isinstance(parsed, ChoiceSweep | RangeSweep | IntervalSweep):
             raise ValueError("glob(...) is for groups" if isinstance(parsed, Glob) else "it is one value")
+        if cast := CAST.search(text):
+            name, values = cast.groups()
+            raise ValueError(
+                f"{cast[0]} lists {values} and is no range: type choice({values}) or {name}(interval(LOW,HIGH))"
+            )
         legal = set() if isinstance(parsed, ChoiceSweep) else {LOG}
         if isinstance(parsed, IntervalSweep) and isinstance(parsed.start, float) and LOG in parsed.tags:
             legal.add(ZERO)

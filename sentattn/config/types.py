@@ -13,7 +13,7 @@ import inspect
 import json
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
@@ -168,6 +168,23 @@ def as_typed(value: object) -> str:
         return str(value)
     texts = ((as_typed(part), isinstance(part, str) and "," in part) for part in value)
     return f"[{','.join(json.dumps(text, ensure_ascii=False) if has_comma else text for text, has_comma in texts)}]"
+
+
+def short_names(keys: Iterable[str]) -> dict[str, str]:
+    """Returns the shortest unique end of each key."""
+    paths = {key: f".{key.replace('/', '.')}" for key in keys}
+    names = {}
+    for key, path in paths.items():
+        ends = [path[place + 1 :] for place, sign in enumerate(path) if sign == "."]
+        unique = (end for end in reversed(ends) if sum(other.endswith(f".{end}") for other in paths.values()) == 1)
+        names[key] = next(unique, ends[0])
+    return names
+
+
+def format_values(values: Mapping[str, object]) -> str:
+    """Returns values in short, each with the shortest unique end of its key."""
+    texts = {key: f"{value:.4g}" if isinstance(value, float) else as_typed(value) for key, value in values.items()}
+    return ", ".join(f"{name}={texts[key]}" for key, name in short_names(values).items())
 
 
 def parse(text: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sentattn.config.types import as_typed
+from sentattn.config.types import format_values
 from sentattn.jobs.job import JobSource, RunningJob
 from sentattn.run import METRICS_FILE, Run
 
@@ -126,23 +126,6 @@ class JobProgress:
             return text
         at_once = self._slots + sum(each.elsewhere() for each in self._sources)
         return f"{text}, about {duration(left * sum(self._seconds) / len(self._seconds) / at_once)} left"
-
-
-def short_names(keys: Iterable[str]) -> dict[str, str]:
-    """Returns the shortest unique end of each key."""
-    paths = {key: f".{key.replace('/', '.')}" for key in keys}
-    names = {}
-    for key, path in paths.items():
-        ends = [path[place + 1 :] for place, sign in enumerate(path) if sign == "."]
-        unique = (end for end in reversed(ends) if sum(other.endswith(f".{end}") for other in paths.values()) == 1)
-        names[key] = next(unique, ends[0])
-    return names
-
-
-def format_values(values: Mapping[str, object]) -> str:
-    """Returns the values of a job in short, each with the shortest unique end of its key."""
-    texts = {key: f"{value:.4g}" if isinstance(value, float) else as_typed(value) for key, value in values.items()}
-    return ", ".join(f"{name}={texts[key]}" for key, name in short_names(values).items())
 
 
 def format_objective(value: float) -> str:

@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 import shutil
+import textwrap
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,9 +20,10 @@ from urllib.parse import urlsplit
 import yaml
 
 from sentattn.config.groups import nodes
+from sentattn.config.hashing import changes
 from sentattn.config.parameters import known
 from sentattn.config.targets import TARGET_KEY, label, slots
-from sentattn.config.types import Node, Whole
+from sentattn.config.types import Node, Whole, format_values
 from sentattn.errors import Fault, SettingError, require_packages
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 EXTRAS = {"tensorboard_logger": "tensorboard", "mlflow_logger": "mlflow"}
 """Constructors that need an optional package, and the extra that installs it."""
+LONGEST = 60
+"""Letters of the values in the name of a run on W&B."""
 AXES = {"train/": "epoch", "val/": "epoch", "attention/": "epoch", "step/": "step", "lr-": "step"}
 """The x-axis of metrics, by how their names begin."""
 
@@ -110,7 +114,10 @@ def wandb_logger(
     directory, settings, setting, resumed, study = run
     data, parts = settings["data"]["name"], label(settings)
     tags = [*parts.split(", "), data, *settings["tags"], *os.environ.get("WANDB_TAGS", "").split(",")]
-    name, run_id = os.environ.get("WANDB_NAME") or f"{parts}-{data}-{directory.name}", directory.name
+    values = textwrap.shorten(format_values(changes(settings)), LONGEST, placeholder=" ...")
+    words = ", ".join(filter(None, [parts, values]))
+    setting_name = f"{data}-{words}-{setting}"
+    name, run_id = os.environ.get("WANDB_NAME") or f"{words}-{data}-{directory.name}", directory.name
     if study is not None:  # the directory's name is the trial's number, which is not unique in a project
         trial = directory.name if directory.name.isdigit() else f"{directory.parent.name}-{directory.name}"
         name, job_type = f"{study}-{trial}", "trial"
@@ -128,10 +135,10 @@ def wandb_logger(
         id=run_id,
         resumed=resumed,
         name=name,
-        group=settings["group"] or os.environ.get("WANDB_RUN_GROUP") or f"{data}-{parts}-{setting}",
+        group=settings["group"] or os.environ.get("WANDB_RUN_GROUP") or setting_name,
         tags=list(dict.fromkeys(filter(None, tags))),
         job_type=job_type,
-        config={**settings, **slots(settings), "setting": setting},
+        config={**settings, **slots(settings), "setting": setting_name},
     )
 
 
@@ -150,6 +157,7 @@ def csv_logger(*, run: LoggedRun) -> Guard:
 
 def tensorboard_logger(*, run: LoggedRun) -> Guard:
     """Returns a logger to TensorBoard: event files in `tensorboard/` of the run directory."""
+    from sentattn.loggers.guard import TensorBoardGuard
 
     def make() -> Logger:
         from pytorch_lightning.loggers import TensorBoardLogger
@@ -159,7 +167,8 @@ def tensorboard_logger(*, run: LoggedRun) -> Guard:
         logger.experiment.add_text("config", f"```yaml\n{config}```")
         return logger
 
-    return _guard("TensorBoard", make, f"tensorboard --logdir {run.directory.parent} shows it next to other runs", run)
+    place = f"tensorboard --logdir {run.directory.parent} shows it next to other runs"
+    return _guard("TensorBoard", make, place, run, kind=TensorBoardGuard)
 
 
 def mlflow_logger(*, experiment: str = "sentattn", tracking_uri: str | None = None, run: LoggedRun) -> Guard:
@@ -202,7 +211,15 @@ def require_installed(settings: Node) -> None:
             require_packages("logger", f"logger={package}", [package], f"sentattn[{package}]")
 
 
-def _guard(title: str, make: Callable[[], Logger], location: str, run: LoggedRun, *, replays: bool = False) -> Guard:
+def _guard(
+    title: str,
+    make: Callable[[], Logger],
+    location: str,
+    run: LoggedRun,
+    *,
+    replays: bool = False,
+    kind: type[Guard] | None = None,
+) -> Guard:
     from sentattn.loggers.guard import Guard  # imports Lightning
 
     def make_with_settings() -> Logger:
@@ -211,6 +228,6 @@ def _guard(title: str, make: Callable[[], Logger], location: str, run: LoggedRun
         logger.save()
         return logger
 
-    return Guard(
+    return (kind or Guard)(
         title, make_with_settings, location=location, directory=run.directory, resumed=run.resumed, replays=replays
     )

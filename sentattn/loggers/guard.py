@@ -150,3 +150,13 @@ class Guard(Logger):
         if logger is not None:
             with suppress(Exception):  # the first error has been printed
                 self._close(logger)
+
+
+class TensorBoardGuard(Guard):
+    """Logs to TensorBoard, whose tab HParams shows the settings next to the validation metrics of the best epoch."""
+
+    def _finish(self, logger: Any, summary: Node, failed: bool) -> None:
+        if (best := summary.get("best_epoch")) is not None:
+            metrics = {f"best/{name}": value for name, value in summary.items() if name.startswith("val/")}
+            logger.log_hyperparams(logger.hparams, metrics, step=int(best))
+        super()._finish(logger, summary, failed)

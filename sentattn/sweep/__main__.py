@@ -130,7 +130,8 @@ def _print_best(
 
 
 def _line(record: Record) -> str:
-    from sentattn.jobs.progress import format_objective, format_values
+    from sentattn.config.types import format_values
+    from sentattn.jobs.progress import format_objective
 
     objectives = f" {', '.join(map(format_objective, record.objectives))}" if record.objectives else ""
     error = f" ({record.error.splitlines()[0]})" if record.error else ""

@@ -23,10 +23,10 @@ from optuna.visualization import plot_intermediate_values, plot_optimization_his
 from sentattn.compare.statistics import LEVEL, half_width, seed_term
 from sentattn.config.request import read_request
 from sentattn.config.search_space import Dimension, Value
-from sentattn.config.types import as_typed
+from sentattn.config.types import as_typed, short_names
 from sentattn.console import plural
 from sentattn.errors import SettingError, UserError, first_line
-from sentattn.jobs.progress import format_objective, short_names
+from sentattn.jobs.progress import format_objective
 from sentattn.rendering.html import draw, layout, plotly_script, render, safe
 from sentattn.run import REPORT_FILE, write_atomically
 from sentattn.sweep.artifacts import (

@@ -101,6 +101,7 @@ def test_a_workspace_is_made_without_a_network(outputs: Path) -> None:
     assert kinds(board) == BOARD
     assert [panel.y for panel in curves.panels][:2] == [["val/accuracy"], ["val/log_loss"]]
     assert {panel.groupby_rangefunc for panel in [*board.panels[:2], *curves.panels]} == {"stderr"}
+    assert {panel.groupby for panel in [*board.panels[:2], *curves.panels]} == {"config.setting"}
     assert errors.panels[0].query == {"summaryTable": {"tableKey": "test/confusion_matrix_table"}}
     for run in outputs.glob("demo/*/*"):
         assert run.name in made.runset_settings.filters

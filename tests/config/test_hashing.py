@@ -11,7 +11,7 @@ import pytest
 
 from sentattn.config.compose import compose, override
 from sentattn.config.groups import conf_dir, get_path, load
-from sentattn.config.hashing import setting_hash
+from sentattn.config.hashing import changes, setting_hash
 from sentattn.config.parameters import TABLE
 from sentattn.config.schema import TOP
 from sentattn.run import RUN_FORMAT
@@ -22,6 +22,31 @@ WITHOUT_EFFECT = [
     *("trainer.enable_autolog_hparams=false", "trainer.limit_predict_batches=3"),
 ]
 SAME = ["seed=4", "output_dir=x", "logger=none", "tags=[a]", "group=g", "test=false", "trainer.accelerator=cpu"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ([], {}),
+        (["model=transformer", "data=imdb", "optimizer.lr=0.1"], {}),
+        (["model.attention.hops=2"], {"model.attention.hops": 2}),
+        (["model/encoder=cnn", "model.encoder.channels=8"], {"model.encoder.channels": 8}),
+        (["model=pretrained", "model.embedding.name=my/encoder"], {"model.embedding.name": "encoder"}),
+        (["experiment=bahdanau_imdb"], {"experiment": "bahdanau_imdb"}),
+        (
+            ["experiment=bahdanau_imdb", "model.head.width=9"],
+            {"experiment": "bahdanau_imdb", "model.head.width": 9},
+        ),
+        (["model/attention=max", "model.freeze_attention=true"], {}),
+    ],
+)
+def test_the_changes_are_what_the_choices_do_not_say(typed: list[str], expected: dict[str, object]) -> None:
+    assert changes(compose(typed)) == expected
+
+
+def test_settings_without_choices_are_compared_with_the_variant() -> None:
+    settings = {key: value for key, value in compose(["model.attention.hops=2"]).items() if key != "choices"}
+    assert changes(settings) == {"model.attention.hops": 2, "model.embedding.word_dropout": 0.1}
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,9 @@ def test_nonsense_is_refused(text: str) -> None:
         ("tag(lgo,interval(1,2))", "'log'"),
         ("tag(log,interval(0,1))", "tag(log,zero,interval(1e-3,1))"),
         ("choice(a,b,a)", "listed twice"),
+        ("int(1,4)", "type choice(1,4) or int(interval(LOW,HIGH))"),
+        ("tag(log,int(1, 64))", "int(interval(LOW,HIGH))"),
+        ("float(0,0.5)", "float(interval(LOW,HIGH))"),
     ],
 )
 def test_the_closest_range_is_suggested(text: str, hint: str) -> None:

@@ -25,6 +25,7 @@ from sentattn.config.types import (
     checked,
     describe_type,
     fault,
+    format_values,
     mismatch,
     parse,
     parse_names,
@@ -159,3 +160,9 @@ def test_help_imports_no_pydantic() -> None:
 @given(st.lists(st.text("ab.,= []", min_size=1).map(str.strip).filter(bool), min_size=2))
 def test_names_of_a_list_are_read_as_they_are_typed(names: list[str]) -> None:
     assert parse_names(as_typed(names)) == names
+
+
+def test_values_have_the_shortest_name() -> None:
+    values = {"model.encoder.hidden": 8, "model.attention.hidden": 4, "model/encoder": "cnn", "seed": None}
+    names = format_values(values).split(", ")
+    assert names == ["encoder.hidden=8", "attention.hidden=4", "encoder=cnn", "seed=null"]

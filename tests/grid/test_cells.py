@@ -47,6 +47,11 @@ def test_the_ways_to_write_several_values(word: str, values: list[float]) -> Non
     assert [cell.settings["optimizer"]["lr"] for cell in cells] == values
 
 
+def test_a_cast_of_a_list_is_no_range() -> None:
+    assert faults("model.attention.hops=int(1,4)") == [("model.attention.hops", "range")]
+    assert names("model.attention.hops=int(interval(1,3))") == [f"hops={hops}, seed=0" for hops in (1, 2, 3)]
+
+
 def test_lists_and_choices_by_pattern() -> None:
     cells, _ = read_cells(["loss.class_weights=[1,2],balanced"])
     assert [cell.settings["loss"]["class_weights"] for cell in cells] == [[1, 2], "balanced"]

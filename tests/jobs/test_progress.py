@@ -14,7 +14,7 @@ from rich.console import Console
 
 from sentattn.jobs import progress
 from sentattn.jobs.job import RunningJob
-from sentattn.jobs.progress import JobProgress, duration, format_objective, format_values
+from sentattn.jobs.progress import JobProgress, duration, format_objective
 from sentattn.run import yaml_text
 
 VALUES = {"model.attention.hops": 4, "optimizer.lr": 0.0012345, "model/pooling": "mean"}
@@ -156,12 +156,6 @@ def test_of_several_studies_the_last_has_the_time_that_all_have_left(tmp_path: P
     lines = table(board, out, running(studies[1], tmp_path))
     assert lines[1].startswith("b, trial 3 ")
     assert lines[-2:] == ["a: 1 of 3 finished", "b: 0 of 3 finished, about 3 min left"]
-
-
-def test_values_have_the_shortest_name() -> None:
-    values = {"model.encoder.hidden": 8, "model.attention.hidden": 4, "model/encoder": "cnn", "seed": None}
-    names = format_values(values).split(", ")
-    assert names == ["encoder.hidden=8", "attention.hidden=4", "encoder=cnn", "seed=null"]
 
 
 @pytest.mark.parametrize(

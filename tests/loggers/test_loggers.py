@@ -103,6 +103,24 @@ def test_tensorboard_has_the_settings(tmp_path: Path) -> None:
     assert (tmp_path / "tensorboard" / "hparams.yaml").is_file()
 
 
+def test_tensorboard_has_settings_next_to_the_metrics_of_the_best_epoch(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+    logger = open_logger(tmp_path, "tensorboard", "model.attention.hops=2")
+    log(logger, 1, 2, 3)
+    logger.finish(SUMMARY)
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    values = HParamsPluginData.FromString(content).session_start_info.hparams
+    assert (values["model/attention/hops"].number_value, values["setting"].string_value) == (2, "5e77")
+    experiment = HParamsPluginData.FromString(events.SummaryMetadata("_hparams_/experiment").plugin_data.content)
+    assert [metric.name.tag for metric in experiment.experiment.metric_infos] == ["best/val/accuracy"]
+    assert [(one.step, one.value) for one in events.Scalars("best/val/accuracy")] == [(2, pytest.approx(0.6))]
+    assert "hp_metric" not in events.Tags()["scalars"]
+
+
 def test_several_loggers_have_the_same_metrics(tmp_path: Path) -> None:
     run = fit(tiny(f"output_dir={tmp_path}", "logger=[csv,tensorboard]", "test=false"))
     for metric in ("train/loss", "val/accuracy"):

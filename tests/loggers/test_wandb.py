@@ -55,12 +55,12 @@ def logged(run: Run) -> dict[str, Any]:
 def test_offline_run_has_settings_group_tags_and_job_type(run: Run, logged: dict[str, Any]) -> None:
     assert logged["config"]["model"]["attention"]["hops"] == run.settings["model"]["attention"]["hops"]
     assert logged["config"]["seed"] == 0
-    assert logged["config"]["setting"] == run.result["setting"]
     assert {"structured", "demo", "try"} == set(logged["run"].tags)
-    assert logged["run"].run_group == f"demo-structured-{run.result['setting']}"
+    name = "structured, size=8, encoder.hidden=4, attention.hidden=5"
+    assert logged["run"].run_group == logged["config"]["setting"] == f"demo-{name}-{run.result['setting']}"
     assert logged["run"].job_type == "train"
     assert logged["run"].run_id == run.path.name
-    assert logged["run"].display_name == f"structured-demo-{run.path.name}"
+    assert logged["run"].display_name == f"{name}-demo-{run.path.name}"
     assert logged["exit_code"] == 0
 
 
@@ -224,6 +224,10 @@ def test_seeds_of_a_setting_share_a_group(monkeypatch: pytest.MonkeyPatch) -> No
     assert group("seed=1") == group("seed=2") == group("seed=3", "logger=wandb", "logger.job_type=trial")
     assert group("seed=1") != group("seed=1", "model.attention.hops=3")
     assert group("group=mine") == "mine"
+    own = str(opened[-1]["config"]["setting"])  # by which charts average over seeds
+    assert group("group=mine", "model.attention.hops=3") == "mine"
+    assert str(opened[-1]["config"]["setting"]) != own
+    assert "hops=3" in str(opened[-1]["name"])
 
 
 def test_job_type_and_tags(tmp_path: Path) -> None:
@@ -316,7 +320,10 @@ def test_a_host_without_scheme_is_refused() -> None:
         (KEY, "", None, True),
         (KEY, "", "https://wandb.example.org", False),
         (KEY, "", "https://api.wandb.ai", True),
+        (KEY, "", "https://api.forge.coreweave.com", True),
         (None, f"machine api.wandb.ai login user password {KEY}\n", None, True),
+        (None, f"machine api.wandb.ai login user password {KEY}\n", "https://api.forge.coreweave.com", True),
+        (None, f"machine api.forge.coreweave.com login user password {KEY}\n", None, True),
         (None, f"machine api.wandb.ai login user password {KEY}\n", "https://wandb.example.org", False),
         (None, f"machine wandb.example.org login user password {KEY}\n", "https://wandb.example.org", True),
         (None, f"machine example.org login user password {KEY}\n", None, False),

@@ -17,7 +17,7 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import WandbLogger
 
-from sentattn.config.types import Node, as_typed
+from sentattn.config.types import Node, format_values
 from sentattn.errors import Pruned, first_line
 from sentattn.loggers.guard import Guard
 from sentattn.loggers.wandb import upload
@@ -167,10 +167,8 @@ class TrialCallback(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         def describe(logger: Any) -> None:
             logger.experiment.config.update(self._values, allow_val_change=True)
-            logger.experiment.name = " ".join([logger.experiment.name, *words])
+            logger.experiment.name = f"{logger.experiment.name} {format_values(self._values)}"
 
-        texts = ((key, f"{x:.3g}" if isinstance(x, float) else as_typed(x)) for key, x in self._values.items())
-        words = [f"{key.replace('/', '.').rpartition('.')[2]}={text}" for key, text in texts]
         for logger in _wandb_guards(trainer.loggers):
             logger.attempt(describe, None)
 

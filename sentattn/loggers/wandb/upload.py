@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from functools import cache
+from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -24,6 +25,8 @@ from sentattn.run import CONFIG_FILE, Run
 
 LOGGER = "sentattn.loggers.wandb_logger"
 """`_target_` of the logger to W&B."""
+OWN_NAMES = ("api.forge.coreweave.com", "api.wandb.ai")
+"""Names of W&B's own server, the newest first."""
 ANSWER_SECONDS = 10.0
 MINUTES = 10.0  # for one run
 # With these variables `wandb sync` would use this program's W&B process, and print nothing.
@@ -152,12 +155,19 @@ def api_key(host: str | None) -> str | None:
     `WANDB_API_KEY` is for the default server alone, as a run of another person may name another server.
     """
     import wandb
-    from wandb.sdk.lib.wbauth import read_netrc_auth
 
-    key = None
-    if urlsplit(_address(host)).netloc == urlsplit(_address(None)).netloc:
-        key = os.environ.get("WANDB_API_KEY") or wandb.setup().settings.api_key
-    return key or read_netrc_auth(host=_address(host))
+    names, default = _names(host), _names(None)
+    key = (os.environ.get("WANDB_API_KEY") or wandb.setup().settings.api_key) if names == default else None
+    with suppress(OSError, NetrcParseError):  # there is no file, or it is none of passwords
+        logins = netrc(os.path.expanduser(os.environ.get("NETRC", "~/.netrc")))
+        key = key or next((login[2] for name in names if (login := logins.authenticators(name))), None)
+    return key or None
+
+
+def _names(host: str | None) -> tuple[str, ...]:
+    """Returns the names of a server, of which W&B's own has two: wandb 0.31 has another one than 0.30."""
+    name = urlsplit(_address(host)).netloc
+    return OWN_NAMES if name in OWN_NAMES else (name,)
 
 
 def _address(host: str | None) -> str:
