@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
+from sentattn.config.schema import is_in_memory
 from sentattn.config.types import Json, Node, as_typed
 from sentattn.data.readers.archives import COMPRESSIONS, existing, reading
 from sentattn.errors import DataError, Fault, suggestion
@@ -149,6 +150,10 @@ def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> Non
     Raises:
         DataError: With the closest name, or with the legal endings; kind `not_found` or `unsupported`.
     """
+    if is_in_memory(str(path)) and not path.exists():
+        advice = f"save them as a table and type {key}=FILE, or pass data= again to train."
+        message = f"{key}: the rows were in memory (sentattn.fit(..., data=...)) and cannot be read again: {advice}"
+        raise DataError(Fault(key, "not_found", message))
     existing(path, key)
     ending, compression = _ending(path)
     is_table = ending in ENDINGS and not (compression and ending == PARQUET)
