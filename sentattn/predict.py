@@ -5,8 +5,8 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
 
   run         run directory, `latest`, or hf://USER/NAME on the Hugging Face Hub; it may also be typed without a key
   text        a text, taken as it was typed
-  input       file of texts: .txt (one a line) or a table, .csv, .tsv, .json, .jsonl or .parquet, or several tables as a
-              list or a pattern; `-` reads lines of text from the standard input
+  input       file of texts: .txt (one a line) or a table, .csv, .tsv, .json, .jsonl, .parquet or .xlsx, or several
+              tables as a list or a pattern; `-` reads lines of text from the standard input
   column      the table's column of texts, or several, which are joined, as column=[title,body]; default those of the
               table that the run was trained on, or `text`
   header      header=false: a CSV without a header, whose columns are numbers, as column=2; default header=true
@@ -17,7 +17,7 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
   output      file for the predictions: .jsonl (with attention), .csv or .tsv. It has all columns and all rows of the
               input in their order, then label, probability_CLASS, unknown_words and error; where the input has such a
               column, the new one begins with predicted_. A row without a text has an empty prediction, and the
-              reason is in error
+              reason is in error. A CSV has the delimiter and the byte-order mark of the first CSV of the input
   plot        picture of the attention: .html to open in a browser, .png, .pdf or .svg (of a file: its first 50
               texts, with pairs its first 10)
   format      text (default) or json, one object a line; its `unknown` lists the indices of the tokens that are not in
@@ -82,8 +82,8 @@ KEYS = {
 MAX_PLOTTED, MAX_PLOTTED_WITH_PAIRS = 50, 10
 MAX_PLACES = 5
 COLUMN, STDIN, TEXT = "text", "-", ".txt"
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-OUTPUTS = (".jsonl", *DELIMITERS)
+CSV, TSV = ".csv", ".tsv"
+OUTPUTS = (".jsonl", CSV, TSV)
 OPTIONS = Options(keep_others=True)
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 HINT = "Name the column of texts with column=NAME; header=true reads the names from line 1, header=false numbers them."
@@ -184,7 +184,8 @@ def main(arguments: list[str]) -> None:
     rows = summary.count(predict_rows(rows, predict), source)
     if "output" in settings:
         with Signals():  # the file that was begun is removed
-            write_predictions(Path(settings["output"]), rows, columns=columns, labels=classifier.labels)
+            like = dialect(source, column=column, options=options)
+            write_predictions(Path(settings["output"]), rows, columns=columns, labels=classifier.labels, dialect=like)
         print(f"{summary.predictions:,} predictions in {settings['output']}")
     else:
         _print(rows, columns, settings)
@@ -259,6 +260,14 @@ def read_rows(
     return list(columns), _table_rows(paths, names, options)
 
 
+def dialect(source: str, *, column: str | Sequence[str], options: Options) -> tuple[str, bool]:
+    """Returns the delimiter of a source's first file, and whether it has a byte-order mark; of no CSV a comma."""
+    first = None if not source or is_lines(source) else tables.table_paths(types.parse_names(source), "input")[0]
+    if first is None or CSV not in first.suffixes:
+        return ",", False
+    return tables.dialect(first, as_columns(column), options)
+
+
 def _table_rows(paths: Sequence[Path], columns: Sequence[str], options: Options) -> Iterator[Row]:
     """Yields the rows of tables.
 
@@ -320,24 +329,33 @@ def to_json(row: Row, columns: Sequence[str]) -> str:
     return json.dumps(values, ensure_ascii=False, allow_nan=False, default=str)
 
 
-def write_predictions(path: Path, rows: Iterable[Row], *, columns: Sequence[str], labels: Sequence[str]) -> None:
+def write_predictions(
+    path: Path,
+    rows: Iterable[Row],
+    *,
+    columns: Sequence[str],
+    labels: Sequence[str],
+    dialect: tuple[str, bool] = (",", False),
+) -> None:
     """Writes rows with their predictions, atomically.
 
     A `.jsonl` file holds everything, attention included; `.csv` and `.tsv` hold the columns of the input, label,
-    probabilities, the words that are not in the vocabulary, and why a prediction is empty.
+    probabilities, the words that are not in the vocabulary, and why a prediction is empty. `dialect` is the delimiter
+    of a `.csv`, and whether it begins with a byte-order mark.
 
     Raises:
         RunError: If the file has another ending or cannot be written.
     """
     if path.suffix not in OUTPUTS:
         raise RunError(Fault("output", "unsupported", f"output={path} must end in {', '.join(OUTPUTS)}."))
+    is_csv = path.suffix == CSV
     with (
         writing(path, "output"),
         replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", newline="") as file,
+        temporary.open("w", encoding="utf-8-sig" if is_csv and dialect[1] else "utf-8", newline="") as file,
     ):
-        if path.suffix in DELIMITERS:
-            writer = csv.writer(file, delimiter=DELIMITERS[path.suffix], lineterminator="\n")
+        if is_csv or path.suffix == TSV:
+            writer = csv.writer(file, delimiter=dialect[0] if is_csv else "\t", lineterminator="\n")
             writer.writerows(_cells(rows, columns, labels))
         else:
             file.writelines(to_json(row, columns) + "\n" for row in rows)

@@ -220,7 +220,7 @@ class RecordData(TextData):
 
 
 class Table(RecordData):
-    """Your own table in CSV, TSV, JSON or parquet.
+    """Your own table in CSV, TSV, JSON, parquet or Excel.
 
     Args:
         train: File of the training rows; several as a list such as `[a.csv,b.csv]`, or as a pattern such as

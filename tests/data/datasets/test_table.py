@@ -218,5 +218,5 @@ def test_missing_files_are_reported_with_their_setting(tmp_path: Path) -> None:
     fault = fault_of(lambda: table({"train": train, "test": tmp_path / "trian.csv"}))
     assert (fault.key, fault.kind) == ("data.test", "not_found")
     assert "Did you mean 'train.csv'?" in fault.message
-    (tmp_path / "book.xlsx").touch()
-    assert refused(lambda: table(tmp_path / "book.xlsx")) == [("data.train", "unsupported")]
+    (tmp_path / "book.ods").touch()
+    assert refused(lambda: table(tmp_path / "book.ods")) == [("data.train", "unsupported")]
