@@ -25,7 +25,8 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
   init_from=null           init_from=DIR starts from the weights of a finished run, as far as they fit
   resume                   resume=DIR continues an interrupted run to the same end; resume=auto finds it
   trust                    trust=true lets these load classes of your own, which can run any code
-  check                    check=true stops before the training: shapes, parameters, the time of three steps, disk.
+  check                    check=true stops before the training: shapes, parameters, the time of three steps, disk, and
+                           whether the model leaves out padding.
                            match_parameters=RUN with it prints the model.head.width that trains as many parameters as
                            that run
   checkpoint_minutes=5     between two checkpoints inside an epoch; 0 writes one after each step
