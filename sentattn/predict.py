@@ -255,7 +255,7 @@ def read_rows(
 ) -> tuple[list[str], Iterator[Row]]:
     """Returns the columns of a file, and its rows in their order, those without a text too.
 
-    A `.txt` file and the standard input (`-`) hold one text a line; tables (CSV, TSV, JSON, parquet) have a
+    A `.txt` file and the standard input (`-`) hold one text a line; tables (CSV, parquet, ...) have a
     column of texts, or several, which are joined. Empty lines of a table are skipped. Of JSON the columns are the keys
     of all objects, for which a file is read once more.
 

@@ -6,25 +6,18 @@ import math
 
 from torch import Tensor
 
-from sentattn.models.classifier import TextClassifier
+from sentattn.models.classifier import Classified, TextClassifier
 
 
-def padding_errors(model: TextClassifier, tokens_BL: Tensor, mask_BL: Tensor) -> dict[str, float]:
-    """Returns the largest differences between each text in a padded batch and the same text alone, by what differs.
-
-    The model is one in evaluation. Numbers above 1 differ relative to the largest of them.
-    """
-    together, found = model(tokens_BL, mask_BL), dict[str, float]()
+def errors(model: TextClassifier, tokens_BL: Tensor, mask_BL: Tensor) -> dict[str, float]:
+    """Returns how far a model in evaluation is from each rule; numbers above 1 relative to the largest of them."""
+    together, largest = model(tokens_BL, mask_BL), 0.0
     for row, length in enumerate(mask_BL.sum(dim=1).tolist()):
         alone = model(tokens_BL[row : row + 1, :length], mask_BL[row : row + 1, :length])
-        pairs = {
-            "values of the attention": (alone.attended.values_BRD[0], together.attended.values_BRD[row]),
-            "weights of the attention": (alone.attended.weights_BRL[0], together.attended.weights_BRL[row, :, :length]),
-            "logits": (alone.logits_BC[0], together.logits_BC[row]),
-        }
-        for name, (one, other) in pairs.items():
-            found[name] = max(found.get(name, 0.0), _largest((one - other) / one.abs().max().clamp_min(1)))
-    return found
+        for one, other in zip(_of_row(alone, 0, length), _of_row(together, row, length), strict=True):
+            largest = max(largest, _largest((one - other) / one.abs().max().clamp_min(1)))
+    alike = {"a text alone equals the text in a padded batch": largest}
+    return alike | weight_errors(together.attended.weights_BRL, mask_BL)
 
 
 def weight_errors(weights_BRL: Tensor, mask_BL: Tensor) -> dict[str, float]:
@@ -36,13 +29,11 @@ def weight_errors(weights_BRL: Tensor, mask_BL: Tensor) -> dict[str, float]:
     }
 
 
+def _of_row(output: Classified, row: int, length: int) -> tuple[Tensor, Tensor, Tensor]:
+    values_BRD, weights_BRL, _ = output.attended
+    return values_BRD[row], weights_BRL[row, :, :length], output.logits_BC[row]
+
+
 def _largest(errors: Tensor) -> float:
     """Returns the largest absolute value, and infinity for NaN."""
-    return float(errors.detach().abs().max().nan_to_num(math.inf)) if errors.numel() else 0.0
-
-
-def padded(tokens_BL: Tensor, mask_BL: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns two rows of a batch, ids and mask; the second one is cut to its first half, so that it has padding."""
-    tokens_2L, mask_2L = tokens_BL[[0, -1]], mask_BL[[0, -1]].clone()
-    mask_2L[1, (int(mask_2L[1].sum()) + 1) // 2 :] = False
-    return tokens_2L * mask_2L, mask_2L
+    return float(errors.detach().abs().max().nan_to_num(math.inf))
