@@ -96,7 +96,8 @@ COMMAND: dict[str, tuple[str, dict[str, str]]] = {
         {"": "`null`"},
     ),
     "check": (
-        "Stop before the training: the data, the shapes, three timed steps, and the disk that it takes.",
+        "Stop before the training: the data, the shapes, whether padding has an influence, three timed steps, and the "
+        "disk that it takes.",
         {"": "`false`"},
     ),
     "match_parameters": (

@@ -5,8 +5,8 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
 
   run         run directory, `latest`, or hf://USER/NAME on the Hugging Face Hub; it may also be typed without a key
   text        a text, taken as it was typed
-  input       file of texts: .txt (one a line) or a table, .csv, .tsv, .json, .jsonl or .parquet, or several tables as a
-              list or a pattern; `-` reads lines of text from the standard input
+  input       file of texts: .txt (one a line) or a table, .csv, .tsv, .json, .jsonl, .parquet or .xlsx, or several
+              tables as a list or a pattern; `-` reads lines of text from the standard input
   column      the table's column of texts, or several, which are joined, as column=[title,body]; default those of the
               table that the run was trained on, or `text`
   header      header=false: a CSV without a header, whose columns are numbers, as column=2; default header=true
@@ -17,7 +17,7 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
   output      file for the predictions: .jsonl (with attention), .csv or .tsv. It has all columns and all rows of the
               input in their order, then label, probability_CLASS, unknown_words and error; where the input has such a
               column, the new one begins with predicted_. A row without a text has an empty prediction, and the
-              reason is in error
+              reason is in error. A CSV has the delimiter and the byte-order mark of the first CSV of the input
   plot        picture of the attention: .html to open in a browser, .png, .pdf or .svg (of a file: its first 50
               texts, with pairs its first 10)
   format      text (default) or json, one object a line; its `unknown` lists the indices of the tokens that are not in
@@ -26,6 +26,10 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
   pairs       true or false: token-to-token weights too, where the model has them, as a map with the tokens
               on both axes (plot=FILE.html), as lists of rows (json) or as the largest ones (text); default true
               for text=, false for input=, since they grow with the square of the length
+  top         top=3: the three most probable classes alone, as columns top_1, top_1_probability and so on in place of
+              probability_CLASS; default all classes, in text= the ten most probable
+  threshold   threshold=0.8: no label (an empty cell, null) where its probability is lower; says for how many rows
+  device      cpu (default), cuda, or auto: a GPU if there is one
   batch_size  texts in a batch; default 64; with pairs it is 1
   trust       trust=true loads a run with classes of your own: it can run any code that the run names
 
@@ -60,7 +64,7 @@ from sentattn.data.readers.archives import reading
 from sentattn.data.readers.tables import JSON_ENDINGS, Options, as_columns
 from sentattn.errors import DataError, Fault, RunError, SettingError
 from sentattn.prediction.frames import free_name, prediction_columns, prediction_values
-from sentattn.prediction.prediction import NO_TEXT, Prediction
+from sentattn.prediction.prediction import NO_TEXT, OPTIONS, Prediction
 from sentattn.rendering import PAGE_ENDINGS, require_format, save
 from sentattn.run import replacing, writing
 
@@ -78,13 +82,14 @@ KEYS = {
     "pairs": "bool",
     "batch_size": "Count",
     "trust": "bool",
+    **OPTIONS,
 }
 MAX_PLOTTED, MAX_PLOTTED_WITH_PAIRS = 50, 10
 MAX_PLACES = 5
 COLUMN, STDIN, TEXT = "text", "-", ".txt"
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-OUTPUTS = (".jsonl", *DELIMITERS)
-OPTIONS = Options(keep_others=True)
+CSV, TSV = ".csv", ".tsv"
+OUTPUTS = (".jsonl", CSV, TSV)
+READING = Options(keep_others=True)
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 HINT = "Name the column of texts with column=NAME; header=true reads the names from line 1, header=false numbers them."
 
@@ -113,6 +118,7 @@ class Summary:
     tokens: int = 0
     unknown: int = 0
     cut: int = 0
+    without_label: int = 0
 
     def count(self, rows: Iterable[Row], source: str) -> Iterator[Row]:
         """Yields rows, counting them and showing progress; raises a `DataError` at the end if none has a text."""
@@ -125,6 +131,7 @@ class Summary:
                     self.tokens += len(prediction.tokens)
                     self.unknown += len(prediction.unknown)
                     self.cut += prediction.is_cut
+                    self.without_label += prediction.label is None
                     if len(self.plotted) < self.max_plotted:
                         self.plotted.append(prediction)
                 yield row
@@ -140,6 +147,8 @@ class Summary:
             more = f" and {len(places) - MAX_PLACES:,} more" if len(places) > MAX_PLACES else ""
             listed = f"{', '.join(places[:MAX_PLACES])}{more}"
             yield f"rows without a text: {len(places):,} ({listed}); their predictions are empty"
+        if self.without_label:
+            yield f"texts below the threshold: {self.without_label:,} of {self.predictions:,}; they have no label"
         if self.cut:
             yield f"texts that are longer than the model reads: {self.cut:,} of {self.predictions:,}"
         if self.unknown:
@@ -164,7 +173,7 @@ def main(arguments: list[str]) -> None:
     column = types.parse_names(settings.get("column", "")) or trained.get("text") or COLUMN
     header = settings.get("header", "column" in settings or trained.get("header", True))
     quotes = settings.get("quotes", trained.get("quotes"))
-    options = OPTIONS._replace(header=header, encoding=settings.get("encoding", tables.UTF8), quotes=quotes)
+    options = READING._replace(header=header, encoding=settings.get("encoding", tables.UTF8), quotes=quotes)
     text = settings.get("text", "")
     columns, rows = [COLUMN], iter([Row("text", {COLUMN: text}, text)])
     if source:
@@ -174,8 +183,10 @@ def main(arguments: list[str]) -> None:
     if "output" in settings and source not in ("", STDIN):
         summary.total = sum(1 for _ in read_rows(source, column=column, options=options)[1])
 
+    typed = {key: settings[key] for key in (*OPTIONS, "batch_size") if key in settings}
+
     def predict(texts: Iterator[str]) -> Iterator[Prediction]:
-        for prediction in classifier.stream(texts, batch_size=settings.get("batch_size", 64), pairs=pairs):
+        for prediction in classifier.stream(texts, pairs=pairs, **typed):
             if settings.get("pairs") and prediction.tokens and prediction.pairs is None:
                 message = f"pairs=true: the model {classifier.model.name} has no token-to-token weights; leave it out."
                 raise RunError(Fault("pairs", "unsupported", message))
@@ -184,7 +195,9 @@ def main(arguments: list[str]) -> None:
     rows = summary.count(predict_rows(rows, predict), source)
     if "output" in settings:
         with Signals():  # the file that was begun is removed
-            write_predictions(Path(settings["output"]), rows, columns=columns, labels=classifier.labels)
+            like = dialect(source, column=column, options=options)
+            names, top = classifier.labels, settings.get("top")
+            write_predictions(Path(settings["output"]), rows, columns=columns, labels=names, top=top, dialect=like)
         print(f"{summary.predictions:,} predictions in {settings['output']}")
     else:
         _print(rows, columns, settings)
@@ -228,10 +241,11 @@ def _print(rows: Iterable[Row], columns: Sequence[str], settings: Mapping[str, A
         elif row.prediction is None:
             print(f"({row.where}: {NO_TEXT})")
         elif "input" in settings:
-            print(terminal.line(row.prediction))
+            print(terminal.line(row.prediction, settings.get("top", 1)))
         else:
             color = sys.stdout.isatty()
-            print(terminal.render(row.prediction, color=color, width=shutil.get_terminal_size().columns))
+            width, top = shutil.get_terminal_size().columns, settings.get("top", terminal.MAX_CLASSES)
+            print(terminal.render(row.prediction, color=color, width=width, top=top))
 
 
 def is_lines(source: str) -> bool:
@@ -240,11 +254,11 @@ def is_lines(source: str) -> bool:
 
 
 def read_rows(
-    source: str, *, column: str | Sequence[str] = COLUMN, options: Options = OPTIONS
+    source: str, *, column: str | Sequence[str] = COLUMN, options: Options = READING
 ) -> tuple[list[str], Iterator[Row]]:
     """Returns the columns of a file, and its rows in their order, those without a text too.
 
-    A `.txt` file and the standard input (`-`) hold one text a line; tables (CSV, TSV, JSON, parquet) have a
+    A `.txt` file and the standard input (`-`) hold one text a line; tables (CSV, parquet, ...) have a
     column of texts, or several, which are joined. Empty lines of a table are skipped. Of JSON the columns are the keys
     of all objects, for which a file is read once more.
 
@@ -260,6 +274,14 @@ def read_rows(
         for row in rows if {*JSON_ENDINGS} & {*path.suffixes} else itertools.islice(rows, 1):
             columns |= dict.fromkeys(row.values)
     return list(columns), _table_rows(paths, names, options)
+
+
+def dialect(source: str, *, column: str | Sequence[str], options: Options) -> tuple[str, bool]:
+    """Returns the delimiter of a source's first file, and whether it has a byte-order mark; of no CSV a comma."""
+    first = None if not source or is_lines(source) else tables.table_paths(types.parse_names(source), "input")[0]
+    if first is None or CSV not in first.suffixes:
+        return ",", False
+    return tables.dialect(first, as_columns(column), options)
 
 
 def _table_rows(paths: Sequence[Path], columns: Sequence[str], options: Options) -> Iterator[Row]:
@@ -323,41 +345,58 @@ def to_json(row: Row, columns: Sequence[str]) -> str:
     return json.dumps(values, ensure_ascii=False, allow_nan=False, default=str)
 
 
-def write_predictions(path: Path, rows: Iterable[Row], *, columns: Sequence[str], labels: Sequence[str]) -> None:
+def write_predictions(
+    path: Path,
+    rows: Iterable[Row],
+    *,
+    columns: Sequence[str],
+    labels: Sequence[str],
+    top: int | None = None,
+    dialect: tuple[str, bool] = (",", False),
+) -> None:
     """Writes rows with their predictions, atomically.
 
     A `.jsonl` file holds everything, attention included; `.csv` and `.tsv` hold the columns of the input, label,
-    probabilities, the words that are not in the vocabulary, and why a prediction is empty.
+    probabilities or the `top` classes, the words that are not in the vocabulary, and why a prediction is empty.
+    `dialect` is the delimiter of a `.csv`, and whether it begins with a byte-order mark.
 
     Raises:
         RunError: If the file has another ending or cannot be written.
     """
     if path.suffix not in OUTPUTS:
         raise RunError(Fault("output", "unsupported", f"output={path} must end in {', '.join(OUTPUTS)}."))
+    is_csv = path.suffix == CSV
     with (
         writing(path, "output"),
         replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", newline="") as file,
+        temporary.open("w", encoding="utf-8-sig" if is_csv and dialect[1] else "utf-8", newline="") as file,
     ):
-        if path.suffix in DELIMITERS:
-            writer = csv.writer(file, delimiter=DELIMITERS[path.suffix], lineterminator="\n")
-            writer.writerows(_cells(rows, columns, labels))
+        if is_csv or path.suffix == TSV:
+            writer = csv.writer(file, delimiter=dialect[0] if is_csv else "\t", lineterminator="\n")
+            writer.writerows(_cells(rows, columns, labels, top))
         else:
             file.writelines(to_json(row, columns) + "\n" for row in rows)
 
 
-def _cells(rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str]) -> Iterator[list[str]]:
+def _cells(rows: Iterable[Row], columns: Sequence[str], labels: Sequence[str], top: int | None) -> Iterator[list[str]]:
     """Yields the header of a table of predictions, then its rows."""
-    added = [*prediction_columns(labels, columns), *(free_name(name, columns) for name in ("unknown_words", "error"))]
+    added = [
+        *prediction_columns(labels, columns, top),
+        *(free_name(name, columns) for name in ("unknown_words", "error")),
+    ]
     yield [*columns, *added]
     for row in rows:
         prediction = row.prediction or Prediction.empty(row.text)
-        label, *shares = prediction_values(prediction, labels)
+        predicted = prediction_values(prediction, labels, top)
         unknown = " ".join(prediction.tokens[token] for token in prediction.unknown)
         unknown = f" {unknown}" if unknown.startswith(("=", "+", "-", "@")) else unknown  # no formula of a spreadsheet
-        values = [*(_cell(row.values.get(column)) for column in columns), _cell(label)]
-        values += ["" if math.isnan(share) else f"{share:.6f}" for share in shares]
+        values = [_cell(row.values.get(column)) for column in columns]
+        values += [_share(value) if isinstance(value, float) else _cell(value) for value in predicted]
         yield [*values, unknown, "" if row.prediction else NO_TEXT]
+
+
+def _share(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.6f}"
 
 
 def _cell(value: object) -> str:

@@ -12,9 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
-from pyarrow import parquet
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -107,10 +105,9 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             redirect_stdout(sys.stdout if self.verbose else printed),
             redirect_stderr(sys.stderr if self.verbose else printed),
         ):
-            parquet.write_table(pa.table({"text": texts, "label": names}), f"{folder}/rows.parquet")
-            settings += [f"output_dir={folder}", f"data.train={folder}/rows.parquet"]
+            settings += [f"output_dir={folder}"]
             settings += [] if typed & SHARED_CACHE else [f"data.cache_dir={folder}/cache"]
-            run = fit([*settings, *overrides])
+            run = fit([*settings, *overrides], data={"text": texts, "label": names})
             trained = run.classifier, run.metrics
         for warning in caught or ():
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

@@ -25,7 +25,8 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
   init_from=null           init_from=DIR starts from the weights of a finished run, as far as they fit
   resume                   resume=DIR continues an interrupted run to the same end; resume=auto finds it
   trust                    trust=true lets these load classes of your own, which can run any code
-  check                    check=true stops before the training: shapes, parameters, the time of three steps, disk.
+  check                    check=true stops before the training: shapes, parameters, the time of three steps, disk, and
+                           whether the model leaves out padding.
                            match_parameters=RUN with it prints the model.head.width that trains as many parameters as
                            that run
   checkpoint_minutes=5     between two checkpoints inside an epoch; 0 writes one after each step
@@ -61,8 +62,10 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sentattn.config import command_line
 from sentattn.config.targets import needed_trust
@@ -76,27 +79,36 @@ if TYPE_CHECKING:
 MULTIRUN = ("-m", "--multirun")
 
 
-def fit(overrides: str | Sequence[str] = ()) -> TrainedRun:
+def fit(overrides: str | Sequence[str] = (), *, data: Any = None) -> TrainedRun:
     """Trains as `python -m sentattn.train` does, and returns the run.
 
     Args:
         overrides: Settings such as `["model=structured", "data=demo"]`; `from=DIR` and `resume=DIR` too. A string is
             one of them.
+        data: Rows in memory in place of the files of `data=table`, whose settings, such as `data.text=COLUMN`, say how
+            they are read: a data frame of pandas, polars or pyarrow, a data set of Hugging Face, a dictionary of
+            columns, or a dictionary of these by split (`train`, `val`, `test`). The run does not keep them: the same
+            `data` is passed again to resume it, and what reads its texts again, such as a report, needs a file.
 
     Raises:
         UserError: With every fault.
     """
     from sentattn.config.request import read_request
+    from sentattn.data.readers import memory
     from sentattn.distributed.ranks import connected
     from sentattn.trained import TrainedRun
     from sentattn.training.fit import fit_seeds
 
-    with connected(rank_info()):
-        request = read_request([overrides] if isinstance(overrides, str) else overrides)
+    words = [overrides] if isinstance(overrides, str) else overrides
+    with connected(rank_info()), ExitStack() as stack:
+        request = read_request(words if data is None else memory.with_table(words))
         if request.seeds > 1 or request.check:
             key = "check" if request.check else "seeds"
             message = f"sentattn.fit trains one run: leave {key} out, or type sentattn.fit_grid for several."
             raise SettingError(Fault(key, "unsupported", message))
+        if data is not None:
+            rows = stack.enter_context(memory.written(data, request.settings.data))
+            request = replace(request, settings=replace(request.settings, data=rows))
         [run] = fit_seeds(request)
     return TrainedRun(run.path, trust=True)  # its classes are those of this process
 

@@ -27,6 +27,8 @@ from pytorch_lightning.loggers.logger import DummyLogger
 from torch import nn
 from torch.nn import functional
 
+from sentattn.models.attention.base import Attended, Attention, masked_softmax
+
 
 class Focal(nn.Module):
     def __init__(self, gamma: float = 2.0):
@@ -40,9 +42,23 @@ class Focal(nn.Module):
 
 class Mine(DummyLogger):
     pass
+
+
+class Own(Attention):
+    def __init__(self, *, dim: int, hidden: int, masked: bool):
+        super().__init__()
+        self.out_dim, self.hops, self.masked = dim, 1, masked
+        self.scores = nn.Linear(dim, 1)
+
+    def forward(self, states_BLD, mask_BL):
+        scores_B1L = self.scores(states_BLD).transpose(1, 2)
+        weights_B1L = masked_softmax(scores_B1L, mask_BL) if self.masked else scores_B1L.softmax(dim=-1)
+        return Attended(weights_B1L @ states_BLD, weights_B1L)
 """
 FILES = {
     "loss/focal.yaml": "# Focal loss.\n_target_: users_classes.Focal\ngamma: 2.0\n",
+    "model/attention/masked.yaml": "# With the mask.\n_target_: users_classes.Own\nhidden: 1\nmasked: true\n",
+    "model/attention/unmasked.yaml": "# Without the mask.\n_target_: users_classes.Own\nhidden: 1\nmasked: false\n",
     "logger/lightning.yaml": "lightning:\n  _target_: pytorch_lightning.loggers.CSVLogger\n  name: own\n",
     "logger/mine.yaml": "mine:\n  _target_: users_classes.Mine\n",
 }
@@ -87,6 +103,15 @@ def test_loggers_of_lightning_and_of_ones_own(own: list[str], capsys: pytest.Cap
     assert {"CSVLogger: open", "Mine: open"} <= set(out.splitlines())
     plain = compose([*own, *tiny()])
     assert setting_hash(compose([*own, *tiny("logger=mine")])) == setting_hash(plain)
+
+
+def test_a_check_finds_an_attention_that_forgets_the_mask(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*own, *tiny("model/attention=masked", "check=true")]) == 0
+    assert capsys.readouterr().out.count("\nCheck: ") == 4
+    assert main([*own, *tiny("model/attention=unmasked", "check=true")]) == 2
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert all(part in line for part in ("padded batch", "weights of padding are 0", "masked_softmax"))
+    assert "sum to 1" not in line
 
 
 @pytest.mark.parametrize("key", ["optimizer", "loss", "model.attention", "logger.mine"])

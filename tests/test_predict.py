@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from refusals import kinds, refused
 from torch import Tensor
 
@@ -188,6 +189,9 @@ def test_errors_have_key_and_kind(tiny_run: Run, arguments: list[str], keys: lis
         (["run=RUN", "txet=a"], "Did you mean 'text'"),
         (["run=RUN", "text=a", "format=xml"], "xml"),
         (["run=RUN", "text=a", "batch_size=0"], "batch_size"),
+        (["run=RUN", "text=a", "top=0"], "top"),
+        (["run=RUN", "text=a", "threshold=80"], "threshold"),
+        (["run=RUN", "text=a", "device=gpu"], "device"),
         (["run=RUN", "text=a", "pairs=maybe"], "pairs"),
         (["run=nowhere", "text=a"], "nowhere"),
     ],
@@ -257,3 +261,74 @@ def test_standard_input(tiny_run: Run, capsys: pytest.CaptureFixture[str], monke
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"good\nbad\n")))
     assert predict.main([f"run={tiny_run.path}", "input=-", "format=json"]) == 0
     assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == ["good", "bad"]
+
+
+def test_the_most_probable_classes_of_a_file(tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in.csv").write_text("text,top_1\ngood,x\n,y\n")
+    words = [f"run={tiny_run.path}", f"input={tmp_path / 'in.csv'}", f"output={tmp_path / 'out.csv'}"]
+    [expected] = load(tiny_run.path).predict("good", top=1)
+    for top, ranks in (("top=1", [1]), ("top=9", [1, 2])):
+        assert predict.main([*words, top]) == 0
+        frame = pd.read_csv(tmp_path / "out.csv")
+        names = [name for rank in ranks for name in (f"top_{rank}", f"top_{rank}_probability")]
+        names[0] = "predicted_top_1"
+        assert list(frame) == ["text", "top_1", "label", *names, "unknown_words", "error"]
+        assert frame["predicted_top_1"].tolist()[0] == frame["label"].tolist()[0] == expected.label
+        assert frame["top_1_probability"][0] == pytest.approx(expected.share, abs=1e-6)
+        assert frame[names].isna().all(axis=1).tolist() == [False, True]
+    capsys.readouterr()
+    assert predict.main([*words[:2], "top=2"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert all(label in first for label in load(tiny_run.path).classifier.labels)
+    assert predict.main([words[0], "text=good", "top=1", "format=json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["probabilities"]) == [expected.label]
+    assert predict.main([words[0], "text=good", "top=1"]) == 0
+    assert "1 more" not in (shown := capsys.readouterr().out)
+    assert "others, together" in shown
+
+
+def test_texts_below_the_threshold_have_no_label(
+    tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.csv").write_text("text\ngood\n\nbad\n")
+    run = load(tiny_run.path)
+    sure, unsure = sorted(run.predict(["good", "bad"]), key=lambda one: -one.share)
+    threshold = (sure.share + unsure.share) / 2
+    words = [f"run={tiny_run.path}", f"input={tmp_path / 'in.csv'}", f"threshold={threshold}"]
+    assert predict.main([*words, f"output={tmp_path / 'out.csv'}"]) == 0
+    assert "below the threshold: 1 of 2;" in capsys.readouterr().err
+    frame = pd.read_csv(tmp_path / "out.csv").set_index("text")
+    assert frame["label"].isna().to_dict() == {sure.text: False, unsure.text: True}
+    assert frame["probability_positive"].notna().all()
+    assert frame["error"].isna().all()
+    assert predict.main(words) == 0
+    assert sum(line.startswith("no label") for line in capsys.readouterr().out.splitlines()) == 1
+    found = run.predict({"text": ["good", "bad"]}, threshold=threshold)
+    assert found["label"].count(None) == 1
+    assert [one.label for one in run.predict(["good", "bad"], threshold=1.0)] == [None, None]
+
+
+def test_the_device_of_a_prediction(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[str] = []
+    run = load(tiny_run.path)
+    expected = run.predict(["good"])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert run.predict(["good"], device="auto") == run.predict(["good"], device="cpu") == expected
+    assert refused(lambda: run.predict(["good"], device="cuda")) == [("device", "resources")]
+    assert kinds([str(tiny_run.path), "text=good", "device=cuda"], inspect.unwrap(predict.main)) == [
+        ("device", "resources")
+    ]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(type(run.classifier.model), "to", lambda self, device: moved.append(device))
+    for device in ("auto", "cuda", "cpu", None):
+        assert run.predict(["good"], device=device) == expected
+    assert moved == ["cuda", "cuda", "cpu"]
+
+
+def test_wrong_options_in_python(tiny_run: Run) -> None:
+    wrong = {"top": 0, "threshold": 1.5, "device": "gpu"}
+    assert refused(lambda: load(tiny_run.path).predict(["good"], **wrong)) == [
+        ("top", "range"),
+        ("threshold", "range"),
+        ("device", "range"),
+    ]

@@ -267,7 +267,7 @@ def test_a_grid_in_two_processes(temporary: Path, monkeypatch: pytest.MonkeyPatc
 )
 def test_random_states(state: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     settings: list[str] = []
-    monkeypatch.setattr(sklearn, "fit", lambda typed: settings.extend(typed) or 1 / 0)
+    monkeypatch.setattr(sklearn, "fit", lambda typed, data: settings.extend(typed) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         small(random_state=state).fit(TEXTS, NUMBERS)
     assert f"seed={seed}" in settings
@@ -348,9 +348,9 @@ def test_warnings_of_a_training_are_warnings() -> None:
 
 
 def test_warnings_of_libraries_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fit_and_warn(settings: list[str]) -> Any:
+    def fit_and_warn(settings: list[str], **rows: Any) -> Any:
         warnings.warn("of a library", RuntimeWarning, stacklevel=1)
-        return sentattn.fit(settings)
+        return sentattn.fit(settings, **rows)
 
     monkeypatch.setattr(sklearn, "fit", fit_and_warn)
     with pytest.warns(RuntimeWarning, match="of a library"):

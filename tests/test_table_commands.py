@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 from collections.abc import Iterator
@@ -59,8 +60,9 @@ def test_the_table_is_predicted(run: LoadedRun, folder: Path, capsys: pytest.Cap
     shown = capsys.readouterr()
     assert "90 predictions in labels.csv" in shown.out
     assert ": 1 (line 182)" in shown.err  # a header of one line, then rows of two
-    with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    assert (folder / "labels.csv").read_bytes().startswith(codecs.BOM_UTF8)
+    with (folder / "labels.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter=";"))
     assert rows[1]["Bewertung"] == 'Essen fine okay;\n"Nummer" 1'
     added = ["label", "probability_schlecht", "probability_gut", "probability_sehr gut", "unknown_words", "error"]
     assert list(rows[0]) == ["Nr", "Bewertung", "Urteil", "", *added]

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+import pandas as pd
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from refusals import assert_refused, refused
 from tiny import tiny
 
 from sentattn.compare import __main__ as compare
@@ -61,3 +63,43 @@ def test_an_application_of_hydras_trains(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "argv", ["app.py", "number=7", f"hydra.run.dir={tmp_path}", *none])
     application()
     assert names == [(7, "test_train", True)]
+
+
+ROWS = {"review": [f"{'good' if i % 2 else 'bad'} film {i}" for i in range(60)], "stars": [i % 2 for i in range(60)]}
+IN_MEMORY = [
+    *(word for word in tiny("data.text=review", "data.label=stars", "data.min_count=1") if "data.limit" not in word),
+    *("trust=true", "callbacks.own._target_=own_callbacks.Counting"),
+]
+
+
+def test_rows_in_memory_are_trained_as_those_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame(ROWS).to_csv("rows.csv", index=False)
+    of_file = fit([*IN_MEMORY, "data=table", "data.train=rows.csv"])
+    run, again = (fit(IN_MEMORY, data=data) for data in (pd.DataFrame(ROWS), ROWS))
+    assert run.metrics == again.metrics == of_file.metrics
+    assert run.result["data_fingerprint"] == of_file.result["data_fingerprint"]
+    assert run.result["setting"] == again.result["setting"]
+    assert fit([f"from={run.path}", "trust=true"], data=ROWS).metrics == run.metrics
+    for read_again in (run.evaluate, lambda: fit([f"from={run.path}", "trust=true"])):
+        assert_refused(read_again, "data.train", "not_found", "in memory", "data.train=FILE")
+    assert "test/accuracy" in run.evaluate("data.test=rows.csv")
+
+
+def test_a_training_on_rows_in_memory_is_resumed_with_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = fit([*IN_MEMORY, "output_dir=whole"], data=ROWS)
+    for output, words in (("auto", [*IN_MEMORY, "output_dir=auto", "resume=auto"]), ("dir", ["trust=true"])):
+        monkeypatch.setattr("own_callbacks.FAILS_IN", ("on_train_epoch_end", 2))
+        assert refused(lambda output=output: fit([*IN_MEMORY, f"output_dir={output}"], data=ROWS)) == [
+            ("callbacks.own", "failed")
+        ]
+        monkeypatch.setattr("own_callbacks.FAILS_IN", None)
+        [left] = Path(output).glob("*/*/*")
+        resume = words if output == "auto" else [*words, f"resume={left}"]
+        other = {**ROWS, "review": [f"{text}!" for text in ROWS["review"]]}
+        assert refused(lambda resume=resume, other=other: fit(resume, data=other)) == [("data", "conflict")]
+        assert fit(resume, data=ROWS).metrics == whole.metrics
+        assert len([*Path(output).glob("*/*/*")]) == 1

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from sentattn.config.groups import Choices, conf_dir, get_path, group_of, load
 from sentattn.config.parameters import Signature, known
-from sentattn.config.schema import CHOICES_KEY, CODE_KEY, LOGS_ALONE, TOP, WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.schema import CHOICES_KEY, CODE_KEY, LOGS_ALONE, TOP, WITHOUT_EFFECT_ON_RESULT, is_in_memory
 from sentattn.config.targets import TARGET_KEY, is_own, slots
 from sentattn.config.types import Node, Tree
 
@@ -100,12 +100,14 @@ def hashed(settings: Node) -> Tree:
 def counted(settings: Node) -> Tree:
     """Returns the settings that can change a result by dotted key, those at their default among them.
 
-    The source of a class of one's own is a setting of its part, such as `model.attention._code_`.
+    The source of a class of one's own is a setting of its part, such as `model.attention._code_`. Rows in memory have
+    no path, and are told apart by the fingerprint of the data.
     """
     idle = {path for path, has_no_effect in NO_EFFECT.items() if has_no_effect(settings)}
     code = settings.get(CODE_KEY, {}).items()
     sources = {f"{path}._code_": source for path, source in code if group_of(path) not in WITHOUT_EFFECT_ON_RESULT}
-    return dict(_counted(settings, "", idle)) | sources
+    values = {path: Path(value).name if is_in_memory(value) else value for path, value in _counted(settings, "", idle)}
+    return values | sources
 
 
 def _counted(node: Node, parent: str, idle: set[str]) -> Iterator[tuple[str, Any]]:

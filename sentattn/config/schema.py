@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from sentattn.config.types import Count, Fraction, Kind, Node, NonNegative, Positive, Seed, Share, Whole
@@ -231,6 +232,9 @@ HASHED_BY_CONTENT = (
 )
 """Settings that name files whose content is hashed, or said by the fingerprint of the data."""
 
+IN_MEMORY = "rows-in-memory-"
+"""What the name of the folder begins with that holds rows of `sentattn.fit(data=)` while a training lasts."""
+
 WITHOUT_EFFECT_ON_RESULT = frozenset(
     {"seed", "output_dir", "checkpoint_minutes", "threads", "compile", "logger", "tags", "group", "test"}
     | {*HASHED_BY_CONTENT, "data.path", "data.mirror", "data.cache_dir", "data.num_workers"}
@@ -245,6 +249,11 @@ WITHOUT_EFFECT_ON_RESULT = frozenset(
 
 LOGS_ALONE = "sentattn.training.callbacks.LearningRates"
 """The callback without effect on the result."""
+
+
+def is_in_memory(value: object) -> bool:
+    """Returns whether a setting names a file with rows of `sentattn.fit(data=)`."""
+    return isinstance(value, str) and Path(value).parent.name.startswith(IN_MEMORY)
 
 
 def stricter(target: str, name: str) -> Kind:

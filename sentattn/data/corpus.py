@@ -84,12 +84,14 @@ class Source(ABC):
         ordered: Whether the classes are steps of a scale, such as stars.
         splits: The original splits: `train`, and optionally `val` and `test`.
         notes: Messages about the data for the user.
+        skipped: Number of rows without a label of each split that `read` has left out.
     """
 
     labels: tuple[str, ...]
     ordered: bool = False
     splits: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    skipped: Mapping[str, int] = {}
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -113,6 +115,7 @@ class Corpus:
 
     Attributes:
         splits: Row numbers of each split of the source.
+        skipped: Number of rows without a label of each split that were left out.
         classes: Names of the classes, by index.
         ordered: Whether the classes are steps of a scale.
         words: The word types, sorted, or the pieces of a subword tokenizer; a token is an index into them.
@@ -139,6 +142,7 @@ class Corpus:
                 if (actual := (folder / name).stat().st_size) != size:
                     raise DamagedCorpusError(f"{name} has {actual} bytes instead of {size}")
             self.splits = {split: np.arange(*bounds) for split, bounds in meta["splits"].items()}
+            self.skipped: dict[str, int] = meta.get("skipped", {})
             self.classes: tuple[str, ...] = tuple(meta["classes"])
             self.ordered: bool = meta["ordered"]
             # A plain array is faster to index than `np.memmap`.
@@ -354,7 +358,9 @@ def open_corpus(
             types = WordTypes(rules=rules, lowercase=lowercase, normalize=normalize)
         build(source, fresh, types=types, limit=limit, progress=progress)
 
-    return cached(folder, read, write, progress), notes
+    corpus = cached(folder, read, write, progress)
+    skipped = (f"Skipped {rows:,} rows of {split} without a label." for split, rows in corpus.skipped.items() if rows)
+    return corpus, [*notes, *skipped]
 
 
 def _require(condition: object, subject: str, legal: str, value: object) -> None:
@@ -412,6 +418,7 @@ def build(
     _write_json(folder / WORDS, words)
     sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
     meta = {"format": FORMAT, "splits": splits, "classes": source.labels, "ordered": source.ordered, "bytes": sizes}
+    meta["skipped"] = dict(source.skipped)
     _write_json(folder / META, meta)
 
 

@@ -53,14 +53,23 @@ def _is_missing(value: object) -> bool:
     return value is None or is_nan or type(value).__name__ in PANDAS_MISSING
 
 
-def prediction_columns(labels: Sequence[str], columns: Collection[str]) -> list[str]:
-    """Returns the names of the columns of predictions next to those of the input: the label, then each probability."""
-    return [free_name(name, columns) for name in ("label", *(f"probability_{label}" for label in labels))]
+def prediction_columns(labels: Sequence[str], columns: Collection[str], top: int | None = None) -> list[str]:
+    """Returns the names of the columns of predictions next to those of the input: the label, then each probability.
+
+    With `top` the most probable classes follow the label, each with its probability.
+    """
+    ranks = range(1, min(top or 0, len(labels)) + 1)
+    ranked = [name for rank in ranks for name in (f"top_{rank}", f"top_{rank}_probability")]
+    names = ["label", *(ranked or (f"probability_{label}" for label in labels))]
+    return [free_name(name, columns) for name in names]
 
 
-def prediction_values(prediction: Prediction, labels: Sequence[str]) -> list[Any]:
+def prediction_values(prediction: Prediction, labels: Sequence[str], top: int | None = None) -> list[Any]:
     """Returns the values of these columns, None and NaN where the text has no token."""
-    return [prediction.label, *(prediction.probabilities.get(label, math.nan) for label in labels)]
+    if top is None:
+        return [prediction.label, *(prediction.probabilities.get(label, math.nan) for label in labels)]
+    missing = [None, math.nan] * min(top, len(labels))
+    return [prediction.label, *([value for pair in prediction.ranked(top) for value in pair] or missing)]
 
 
 def free_name(name: str, columns: Collection[str]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -22,14 +22,14 @@ from sentattn import run as runs
 from sentattn.build import build_model
 from sentattn.config.groups import Choices
 from sentattn.config.targets import check_targets
-from sentattn.config.types import Json
+from sentattn.config.types import Json, fault
 from sentattn.data.batching import pad
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError, UserError, first_line
 from sentattn.models.classifier import TextClassifier
 from sentattn.prediction.frames import Columns, as_texts, prediction_columns, prediction_values, read_texts
-from sentattn.prediction.prediction import TIE, NGram, Prediction, Predictions, TokenWeights
+from sentattn.prediction.prediction import OPTIONS, TIE, NGram, Prediction, Predictions, TokenWeights
 from sentattn.run import LABELS_FILE, MODEL_FOLDER, WEIGHTS_FILE, Run
 
 if TYPE_CHECKING:
@@ -85,13 +85,13 @@ class Classifier:
             model.load_state_dict(weights)
         return cls(model=model, tokenizer=tokenizer, labels=labels, config=config)
 
-    def predict(self, texts: Iterable[object], *, batch_size: int = 64, pairs: bool = False) -> Predictions:
-        """Predicts texts as `stream` does; a missing value or a number counts as a text without a token.
+    def predict(self, texts: Iterable[object], **options: Any) -> Predictions:
+        """Predicts texts as `stream` does, whose options it has; a missing value counts as a text without a token.
 
         Raises:
-            DataError: If a value is a collection, such as a list, a dictionary or bytes.
+            DataError: If a value is a number, or a collection such as a list, a dictionary or bytes.
         """
-        return Predictions(self.stream(as_texts(texts), batch_size=batch_size, pairs=pairs))
+        return Predictions(self.stream(as_texts(texts), **options))
 
     def attention(self, texts: Iterable[object], *, batch_size: int = 64) -> list[TokenWeights]:
         """Returns for each text its L tokens and their weights, float32 (R, L) with a row for each of R hops."""
@@ -115,11 +115,33 @@ class Classifier:
             raise DataError(Fault("text", "missing", f"The text holds no word or sign to read: {text[:60]!r}."))
         return prediction
 
-    def stream(self, texts: Iterable[str], *, batch_size: int = 64, pairs: bool = False) -> Iterator[Prediction]:
+    def stream(
+        self,
+        texts: Iterable[str],
+        *,
+        batch_size: int = 64,
+        pairs: bool = False,
+        top: int | None = None,
+        threshold: float | None = None,
+        device: str | None = None,
+    ) -> Iterator[Prediction]:
         """Predicts texts in their order, with only a few batches in memory; one without a token is empty.
 
-        With `pairs`, which grow with the square of the length, a batch is one text.
+        With `pairs`, which grow with the square of the length, a batch is one text. The other options are those of
+        `LoadedRun.predict`.
+
+        Raises:
+            SettingError: If an option has another type or range, or there is no such device.
         """
+        given = {"top": top, "threshold": threshold, "device": device}
+        wrong = [fault(key, OPTIONS[key], value) for key, value in given.items() if value is not None]
+        if device == "cuda" and not torch.cuda.is_available():
+            message = "device=cuda: torch finds no NVIDIA GPU here; type device=cpu, or leave it out."
+            wrong.append(Fault("device", "resources", message))
+        if faults := [fault for fault in wrong if fault]:
+            raise SettingError(*faults)
+        if device is not None:
+            self.model.to("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
         source = iter(texts)
         batch_size, batches = (1, 1) if pairs else (batch_size, CHUNK_BATCHES)
         while chunk := list(islice(source, batch_size * batches)):
@@ -131,7 +153,7 @@ class Classifier:
                 rows = order[start : start + batch_size]
                 batch = self._predict_batch([chunk[i] for i in rows], [encoded[i] for i in rows], pairs)
                 predictions.update(zip(rows, batch, strict=True))
-            yield from (predictions[i] for i in range(len(chunk)))
+            yield from (predictions[i].limited(top, threshold) for i in range(len(chunk)))
 
     @torch.inference_mode()
     def _predict_batch(self, texts: list[str], encoded: list[Encoded], pairs: bool) -> Iterator[Prediction]:
@@ -216,7 +238,17 @@ class LoadedRun(Run):
         """The trained model with its tokenizer and labels; a `RunError` if the run has none."""
         return Classifier.load(self.path / MODEL_FOLDER, trust=self.trust)
 
-    def predict(self, texts: Any, *, text: Columns | None = None, batch_size: int = 64, pairs: bool = False) -> Any:
+    def predict(
+        self,
+        texts: Any,
+        *,
+        text: Columns | None = None,
+        batch_size: int = 64,
+        pairs: bool = False,
+        top: int | None = None,
+        threshold: float | None = None,
+        device: Literal["auto", "cpu", "cuda"] | None = None,
+    ) -> Any:
         """Predicts texts: a data frame in, a data frame out; else labels, probabilities, tokens and attention.
 
         In a notebook, a list of predictions is shown as shaded texts.
@@ -230,6 +262,11 @@ class LoadedRun(Run):
             batch_size: Texts in a batch.
             pairs: Whether to return token-to-token weights too, where the model has them; a data frame has no place
                 for them.
+            top: Most probable classes that are returned; None for all classes. In a data frame they are the columns
+                `top_1`, `top_1_probability` and so on.
+            threshold: Probability below which the label is None; None for no threshold.
+            device: Where the model computes from now on: `cpu`, `cuda`, or `auto` for a GPU if there is one; None for
+                where it is, at first the CPU.
 
         Returns:
             `Predictions`, as `Classifier.predict` returns them. Of a data frame: a new one of its type with its rows
@@ -239,13 +276,15 @@ class LoadedRun(Run):
         Raises:
             DataError: If the data frame has no such column, or a value is a list, a dictionary or bytes.
             RunError: If the run has no model.
+            SettingError: If an option has another type or range, or there is no such device.
         """
         values, frame = self._texts(texts, text)
+        options: Json = {"batch_size": batch_size, "top": top, "threshold": threshold, "device": device}
         if frame is None:
-            return self.classifier.predict(values, batch_size=batch_size, pairs=pairs)
-        labels, stream = self.classifier.labels, self.classifier.stream(as_texts(values), batch_size=batch_size)
-        rows = [prediction_values(prediction, labels) for prediction in stream]
-        columns = {name: [row[i] for row in rows] for i, name in enumerate(prediction_columns(labels, frame))}
+            return self.classifier.predict(values, pairs=pairs, **options)
+        labels, stream = self.classifier.labels, self.classifier.stream(as_texts(values), **options)
+        rows = [prediction_values(prediction, labels, top) for prediction in stream]
+        columns = {name: [row[i] for row in rows] for i, name in enumerate(prediction_columns(labels, frame, top))}
         if isinstance(frame, Mapping):
             return {**frame, **columns}
         import pandas as pd

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from sentattn.data.tokenizer import Span
 
-NO_TEXT, NGRAMS = "no text", "n-grams"
+NO_TEXT, NO_LABEL, NGRAMS = "no text", "no label", "n-grams"
+OPTIONS = {"top": "Count", "threshold": "Share", "device": 'Literal["auto", "cpu", "cuda"]'}
+"""Types of the options of `predict` that are the same for all models."""
 UNREAD = " ... "
 """Shown for a stretch of the text that the model did not read."""
 TIE = 1e-6
@@ -59,8 +61,9 @@ class Prediction:
 
     Attributes:
         text: The text as it was typed.
-        label: The predicted class; None in an empty prediction, of a text without a token.
-        probabilities: Probability of each class, in the order of the classes; none in an empty prediction.
+        label: The predicted class; None in an empty prediction, of a text without a token, and below a threshold.
+        probabilities: Probability of each class, in the order of the classes; none in an empty prediction. With `top`
+            those of the most probable classes, in descending order.
         tokens: The tokens that the model read, L of them, as they are written in the text.
         spans: Start and end of each token in `text`, in characters.
         attention: R rows (hops) of L weights, each 0 or more; a row sums to 1, to less in `in_words`.
@@ -105,13 +108,15 @@ class Prediction:
 
     @property
     def name(self) -> str:
-        """The label with visible signs for control characters; in an empty prediction, that there is no text."""
-        return NO_TEXT if self.label is None else visible(self.label)
+        """The label with visible signs for control characters; without one, that there is no text or no label."""
+        if self.label is None:
+            return NO_LABEL if self.tokens else NO_TEXT
+        return visible(self.label)
 
     @property
     def share(self) -> float:
-        """The probability of the label; 0 in an empty prediction."""
-        return 0.0 if self.label is None else self.probabilities[self.label]
+        """The largest probability, which is that of the label; 0 in an empty prediction."""
+        return max(self.probabilities.values(), default=0.0)
 
     @property
     def is_cut(self) -> bool:
@@ -130,9 +135,19 @@ class Prediction:
         rows = {"mean": self.mean_attention, **{f"hop {r}": row for r, row in enumerate(hops, start=1)}}
         return rows if self.ngram_weights is None else rows | {NGRAMS: self.ngram_weights}
 
+    def ranked(self, top: int | None = None) -> list[tuple[str, float]]:
+        """Returns the most probable classes, in descending order, each with its probability."""
+        return sorted(self.probabilities.items(), key=lambda item: -item[1])[:top]
+
+    def limited(self, top: int | None, threshold: float | None) -> Prediction:
+        """Returns the prediction with the `top` most probable classes alone, and without a label below a threshold."""
+        label = self.label if threshold is None or self.share >= threshold else None
+        probabilities = self.probabilities if top is None else dict(self.ranked(top))
+        return replace(self, probabilities=probabilities, label=label)
+
     def _repr_html_(self) -> str:
         """Returns the HTML for a notebook: the label, and the text shaded by each row of attention, without scripts."""
-        if self.label is None:
+        if not self.tokens:
             return f"<p>{self.name}</p>"
         if self.are_pieces:
             return self.in_words()._repr_html_()
@@ -362,7 +377,8 @@ def pair_summary(words: Sequence[str], maps: Sequence[Map], count: int = 3) -> s
 
 def notes(prediction: Prediction) -> list[str]:
     """Returns the notes next to a text, if any: that it is cut, parts of its logit, n-grams, and unknown words."""
-    label, name, found = prediction.label or "", prediction.name, [cut_note(prediction)]
+    label = next((name for name, _ in prediction.ranked(1)), "")
+    name, found = visible(label), [cut_note(prediction)]
     if prediction.parts:
         above = {part: logits[label] - sum(logits.values()) / len(logits) for part, logits in prediction.parts.items()}
         terms = ", ".join(f"{part} {value:+.2f}" for part, value in above.items())

@@ -15,6 +15,8 @@ from sentattn.prediction.prediction import UNREAD, Prediction, notes, pair_summa
 
 NARROWEST, WIDEST, BAR, BEGINNING = 20, 100, 30, 60  # columns
 MAX_CLASSES, MAX_BLOCKS, MAX_LINES = 10, 6, 3
+LEAST = 5e-4
+"""Least probability of classes that a prediction has left out, for which there is a line."""
 # Grey to orange by saturation instead of lightness, so that their order is the same on dark and on light
 # backgrounds; black is legible on each (contrast of 7 or more); each is in the 256-color palette.
 # Weights below the first step keep the terminal's colors.
@@ -22,12 +24,13 @@ RAMP = ("#a8a8a8", "#d7af87", "#ffaf5f", "#ff8700")
 FAINTEST, BRACKETED = 0.15, 0.6
 
 
-def render(prediction: Prediction, *, color: bool, width: int) -> str:
+def render(prediction: Prediction, *, color: bool, width: int, top: int = MAX_CLASSES) -> str:
     """Returns a prediction as lines of text.
 
-    Up to six hops have their mean and each hop, in long texts only its strongest lines; more hops the mean and the top
-    words of each. With color, words that are not in the vocabulary are underlined; without, brackets mark the words
-    with the largest weights of their row. At least 20 columns are used.
+    Of many classes the `top` most probable ones are shown. Up to six hops have their mean and each hop, in long texts
+    only its strongest lines; more hops the mean and the top words of each. With color, words that are not in the
+    vocabulary are underlined; without, brackets mark the words with the largest weights of their row. At least 20
+    columns are used.
     """
     prediction, width = prediction.in_words(), max(NARROWEST, width)
     output = io.StringIO()
@@ -37,7 +40,7 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
     color = color and console.color_system is not None
     label = Text(" ".join(prediction.name.split()), style="bold")
     console.print(label.append(f"  {_percent(prediction).strip()}", style="not bold"))
-    for line in _bars(prediction.probabilities, width=width, color=color):
+    for line in _bars(prediction, top, width=width, color=color):
         console.print(line)
     for note in notes(prediction):
         console.print(Text(f"\n{note}"))
@@ -49,23 +52,23 @@ def render(prediction: Prediction, *, color: bool, width: int) -> str:
     return "\n".join(lines if color else map(str.rstrip, lines)).rstrip("\n")
 
 
-def line(prediction: Prediction) -> str:
-    """Returns a prediction as one line: label, probability and the beginning of the text."""
+def line(prediction: Prediction, top: int = 1) -> str:
+    """Returns a prediction as one line: label, probability, those of the next classes, the beginning of the text."""
     label = prediction.name
     width = min(20, max((cell_len(visible(name)) for name in prediction.probabilities), default=0))
     beginning = textwrap.shorten(visible(prediction.text[:WIDEST]), BEGINNING, placeholder=UNREAD.rstrip())
-    return f"{set_cell_size(label, max(width, cell_len(label)))}  {_percent(prediction)}  {beginning}"
+    others = "".join(f"  {visible(name)} {100 * share:.1f} %" for name, share in prediction.ranked(top)[1:])
+    return f"{set_cell_size(label, max(width, cell_len(label)))}  {_percent(prediction)}{others}  {beginning}"
 
 
 def _percent(prediction: Prediction) -> str:
     return f"{100 * prediction.share:5.1f} %"
 
 
-def _bars(probabilities: dict[str, float], *, width: int, color: bool) -> Iterator[Text]:
+def _bars(prediction: Prediction, top: int, *, width: int, color: bool) -> Iterator[Text]:
     """Yields a bar a class, in the order of the classes; of many classes the most likely ones."""
-    classes = list(probabilities.items())
-    if len(classes) > MAX_CLASSES:
-        classes = sorted(classes, key=lambda item: -item[1])[:MAX_CLASSES]
+    probabilities = prediction.probabilities
+    classes = prediction.ranked(top) if len(probabilities) > top else list(probabilities.items())
     names = [" ".join(visible(name).split()) for name, _ in classes]
     space = width - len("  ") - len("  ") - len(" 100.0 %")
     name_width = min(max(map(cell_len, names), default=0), space // 2)
@@ -73,9 +76,9 @@ def _bars(probabilities: dict[str, float], *, width: int, color: bool) -> Iterat
     for name, (_, share) in zip(names, classes, strict=True):
         bar = Text(bar_of(share, bar_width, color=color), style=RAMP[-1] if color else "")
         yield Text.assemble(f"  {set_cell_size(name, name_width)}  ", bar, f" {100 * share:5.1f} %")
-    if rest := len(probabilities) - len(classes):
-        together = max(0.0, 1 - sum(share for _, share in classes))
-        yield Text(f"  {rest} more, together {100 * together:.1f} %")
+    rest, together = len(probabilities) - len(classes), max(0.0, 1 - sum(share for _, share in classes))
+    if rest or together > LEAST:
+        yield Text(f"  {f'{rest} more' if rest else 'others'}, together {100 * together:.1f} %")
 
 
 def bar_of(share: float, width: int, *, color: bool) -> str:

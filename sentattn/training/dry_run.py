@@ -14,7 +14,7 @@ import torch
 from pytorch_lightning.callbacks import LambdaCallback
 from pytorch_lightning.utilities.model_summary.model_summary import ModelSummary
 from rich.filesize import decimal
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from sentattn import build, run
@@ -23,6 +23,7 @@ from sentattn.config.types import Node
 from sentattn.console import Progress
 from sentattn.distributed import devices
 from sentattn.errors import Fault, RunError, SettingError
+from sentattn.models import contract
 from sentattn.models.classifier import TextClassifier
 from sentattn.training import environment
 from sentattn.training.callbacks import averaging
@@ -41,6 +42,8 @@ ONE_PASS = {
     "num_sanity_val_steps": 0,
 }
 """Trainer settings with which each of a few batches is one step."""
+MOST_ERROR, MOST_ERROR_OF_FLOAT16 = 1e-4, 1e-2
+"""Most that a text may differ by in a batch; the states of a frozen encoder are in float16."""
 TOLERANCE = 0.02
 """Share by which numbers of parameters that count as equal may differ."""
 
@@ -48,11 +51,13 @@ TOLERANCE = 0.02
 def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = None) -> None:
     """Prints data, shapes and parameters of a training, the time of three steps, and what so many seeds need on disk.
 
+    Refuses a model in which padding has an influence, or whose weights are no shares of the real tokens.
+
     The steps are those of a batch of average size, of the largest batch, and of the average one again.
     With a run in `match_parameters`, the width of `tokenwise` or of the head that trains as many parameters is printed.
 
     Raises:
-        UserError: If the training would be refused, memory runs out, or no width matches.
+        UserError: If the training or the model is refused, memory runs out, or no width matches.
     """
     settings = replace(settings, trainer=choose_precision(settings.trainer))
     trainer = settings.trainer
@@ -75,6 +80,7 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
         module.example_input_array = (largest.tokens_BL, largest.mask_BL, largest.states_BLE)
         print(ModelSummary(module, max_depth=2))
         module.example_input_array = None
+        _check_contract(module.model, average.tokens_BL, average.mask_BL)
         if settings.compile:  # what the summary measures is never compiled afterwards
             module.model.compile(dynamic=True)
         if match_parameters is not None:
@@ -106,6 +112,26 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     runs = decimal(seeds * (2 * checkpoint + weights))  # the best and the last checkpoint, and the model
     print(f"Disk: {runs} for checkpoints and models{cached}; {decimal(free.free)} free in {settings.output_dir}.")
     print("Nothing was trained; leave out check=true to train.")
+
+
+@torch.no_grad()
+def _check_contract(model: TextClassifier, tokens_BL: Tensor, mask_BL: Tensor) -> None:
+    """Prints how far a model is from the rules of `models.contract` on two texts, of which one is cut and padded.
+
+    Raises:
+        SettingError: If it breaks one.
+    """
+    tokens_BL, mask_BL = tokens_BL[[0, -1]], mask_BL[[0, -1]].clone()
+    mask_BL[1, (int(mask_BL[1].sum()) + 1) // 2 :] = False
+    errors = contract.errors(model.eval(), tokens_BL * mask_BL, mask_BL)
+    model.train()
+    lines = {rule: f"{rule} (largest error {error:.1g})" for rule, error in errors.items()}
+    print(*(f"Check: {line}." for line in lines.values()), sep="\n")
+    most = MOST_ERROR if model.embedding.fingerprint is None else MOST_ERROR_OF_FLOAT16
+    if broken := [lines[rule] for rule, error in errors.items() if error > most]:
+        advice = "does a part of your own leave out the mask? masked_softmax of sentattn.models.attention.base has it."
+        message = f"model={model.name}: it is not so that {', nor that '.join(broken)}; {advice}"
+        raise SettingError(Fault("model", "invalid", message))
 
 
 def _matching_width(node: Node, model: TextClassifier, ids: Mapping[str, int], path: str) -> str:

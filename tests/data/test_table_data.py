@@ -71,6 +71,16 @@ def test_rows_without_a_text_are_dropped_and_counted(table_of: Callable[..., Tab
     assert [re.findall(r"\d+", line) for line in data.report if line.startswith("Dropped")] == [["2"]]
 
 
+def test_rows_without_a_label_are_skipped_and_counted_each_time(table_of: Callable[..., Table], tmp_path: Path) -> None:
+    path = Path(write(tmp_path / "gaps.csv"))
+    path.write_text(path.read_text() + "new,\nnewer,\n")
+    for _ in range(2):  # the second time from the cache
+        data = table_of(train=str(path), skip_unlabeled=True)
+        data.prepare()
+        assert [re.findall(r"\d+", line) for line in data.report if line.startswith("Skipped")] == [["2"]]
+    assert refused(table_of(train=str(path)).prepare) == [("data.label", "missing")]
+
+
 def test_a_cached_table_is_not_read_again(table_of: Callable[..., Table], monkeypatch: pytest.MonkeyPatch) -> None:
     first = table_of(classes=["bad", "ok", "good"])
     first.prepare()

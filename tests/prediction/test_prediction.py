@@ -225,3 +225,21 @@ def test_a_notebook_shows_pairs_and_the_first_of_many_texts() -> None:
     shown = Predictions([example("a b")] * (MAX_SHOWN + 2))._repr_html_()
     assert shown.count("<details") == MAX_SHOWN
     assert "and 2 more" in shown
+
+
+def test_the_most_probable_classes_and_no_label_below_a_threshold() -> None:
+    prediction = Prediction("Good!", "b", {"a": 0.3, "b": 0.5, "c": 0.2}, ["good"], [(0, 4)], [[1.0]])
+    assert prediction.limited(None, None) == prediction
+    assert list(prediction.limited(2, None).probabilities.items()) == [("b", 0.5), ("a", 0.3)]
+    assert prediction.limited(7, 0.5).label == "b"
+    unsure = prediction.limited(1, 0.51)
+    assert (unsure.label, unsure.name, unsure.share) == (None, "no label", 0.5)
+    assert unsure.to_json()["label"] is None
+    assert "no label" in unsure._repr_html_()
+    assert Prediction.empty().limited(2, 0.9) == Prediction.empty()
+
+
+def test_notes_of_a_prediction_without_a_label_are_about_the_most_probable_class() -> None:
+    parts = {"attention": {"a": 1.0, "b": 2.0}, "wide": {"a": 0.0, "b": 0.0}}
+    prediction = Prediction("Good!", None, {"a": 0.25, "b": 0.75}, ["good"], [(0, 4)], [[1.0]], parts=parts)
+    assert notes(prediction)[0].startswith("logit of b ")

@@ -143,6 +143,9 @@ def test_of_many_classes_the_most_likely_ones_are_shown() -> None:
     shown = render(prediction, color=False, width=60).splitlines()
     assert [row.split()[0] for row in shown[1:11]] == [f"class{i}" for i in range(20, 10, -1)]
     assert shown[11] == "  11 more, together 26.2 %"
+    few = render(prediction.limited(2, None), color=False, width=80, top=2).splitlines()
+    assert few[1:3] == render(prediction, color=False, width=80, top=2).splitlines()[1:3]
+    assert few[3].startswith("  others, together ")
 
 
 def test_one_line_a_text() -> None:

@@ -26,7 +26,7 @@ class HubSource(TableSource):
 
     Args:
         dataset: Its name, for messages.
-        splits: The rows of each split (`datasets.Dataset`), all of which have a label.
+        splits: The rows of each split (`datasets.Dataset`).
         notes: Messages about them for the user.
         settings: Those of `TableSource`. The classes are in the order of the named classes of the column of labels.
     """
@@ -44,6 +44,7 @@ class HubSource(TableSource):
     def fingerprint(self) -> str:
         """Returns a hash over texts, labels, groups and classes."""
         content = [self._text, self._label, self._group, self._classes, self._is_ordered, self._class_names]
+        content += ["skip_unlabeled"] if self._skip_unlabeled else []
         digest = hashlib.sha256(json.dumps(content).encode())
         for rows in self._rows.values():
             for table in rows.iter(ROWS):
@@ -56,7 +57,8 @@ class HubSource(TableSource):
         try:
             for number, values in enumerate(itertools.chain.from_iterable(tables), start=1):
                 record, label = Record(f"row {number}", values), values[self._label]
-                yield path, record, names[label] if names else name_of(record, "label", self._label, path)
+                named = names[label] if names and label is not None and label >= 0 else ""  # -1 is a missing label
+                yield path, record, named if names else name_of(record, "label", self._label, path)
         except UnicodeDecodeError as error:
             raise DataError(Fault(DATASET_KEY, "damaged", f"{path}: a text is not UTF-8 ({error}).")) from error
 
@@ -93,6 +95,7 @@ class Hub(RecordData):
     def source(self, progress: Progress) -> Source:
         """Returns the rows of the data set; only the evaluated split after `test_only`."""
         splits, columns, notes = find(self.choice)
+        columns["skip_unlabeled"] = self.skip_unlabeled
         settings = {**columns, "group": self.choice["group"], "classes": self.choice["classes"]}
         if self._evaluated and self._evaluated[0] in splits:
             split, labels, ordered = self._evaluated

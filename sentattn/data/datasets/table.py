@@ -20,14 +20,15 @@ from sentattn.data.readers.tables import MAX_COUNTED, Record, is_scale, label_na
 from sentattn.errors import DataError, Fault, SettingError, suggestion
 
 ROWS_BETWEEN_REPORTS = 1000
-SHOWN = 20
+SHOWN, SHOWN_ROWS = 20, 3
+"""Most classes, and rows without a label, that a message names."""
 
 
 class TableSource(Source):
     """Labelled texts in tables, one or several per split.
 
     The classes are those of the training rows; without training rows they must be passed. A missing text is read as "",
-    and such a row is dropped later; a missing label is refused.
+    and such a row is dropped later. Rows without a label are refused or skipped.
 
     Args:
         files: The file of each split, a pattern of files, or a list.
@@ -38,6 +39,7 @@ class TableSource(Source):
             training rows, those of the model that is evaluated; the label 5 then matches `5 stars`.
         ordered: Whether the classes are steps of a scale; None infers it from numbers or from `classes`.
         names: Order of the labels, of which those of the training rows are the classes; () sorts them.
+        skip_unlabeled: Whether to skip rows without a label.
         options: How the files are read.
         progress: Receives the number of rows whose labels were read.
 
@@ -55,6 +57,7 @@ class TableSource(Source):
         classes: Sequence[str | float] | None = None,
         ordered: bool | None = None,
         names: Sequence[str] = (),
+        skip_unlabeled: bool = False,
         options: tables.Options = tables.DEFAULT,
         progress: Progress = no_progress,
     ) -> None:
@@ -63,6 +66,7 @@ class TableSource(Source):
         self._text, self._label, self._group = tables.as_columns(text), label, group
         self._classes = None if classes is None else tuple(label_name(name) or str(name) for name in classes)
         self._is_ordered, self._names, self._progress = ordered, names, progress
+        self._skip_unlabeled = skip_unlabeled
         self._indices: dict[str, int] = {}
         owner = "data.classes" if classes else "data.train"
         self._owner = owner if "train" in files else "the model"
@@ -78,24 +82,25 @@ class TableSource(Source):
         parts = [content, text, self._label, self._classes, self._is_ordered]
         parts += [] if self._group is None else [self._group]
         parts += [] if self._options == tables.DEFAULT else self._options
+        parts += ["skip_unlabeled"] if self._skip_unlabeled else []
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def read(self, split: str) -> Iterator[Row]:
         """Yields the rows of a split; before the first one, the classes are set.
 
         Raises:
-            DataError: If the file is damaged or empty, a label is missing or unknown, or a text, label or group has
-                another type; the message names file and line.
+            DataError: If the file is damaged or empty, a label is unknown, or a text, label or group has another type,
+                with file and line; after the last row if labels are missing, with their number and the first lines.
         """
         if not self._indices:
             self._find_classes()
-        for path, record, name in self._records(split):
+        for path, record, name in self._labelled(split):
             if name not in self._indices:
                 legal = ", ".join(self.labels[:SHOWN]) + ", ..." * (len(self.labels) > SHOWN)
                 message = f"the label must be one of the classes of {self._owner} ({legal}), got {reprlib.repr(name)}."
                 message = f"{path}, {record.where}: {message}{suggestion(name, self.labels)}"
                 raise DataError(Fault("data.label", "unknown", message))
-            group = "" if self._group is None else name_of(record, "group", self._group, path, optional=True)
+            group = "" if self._group is None else name_of(record, "group", self._group, path)
             yield Row(tables.text_of(record, self._text, path), self._indices[name], group)
 
     def _find_classes(self) -> None:
@@ -103,7 +108,7 @@ class TableSource(Source):
         if "train" in self._files:
             where = ", ".join(map(str, self._files["train"]))
             counts: Counter[str] = Counter()
-            for number, (*_, name) in enumerate(self._records("train"), start=1):
+            for number, (*_, name) in enumerate(self._labelled("train"), start=1):
                 if number % ROWS_BETWEEN_REPORTS == 0:
                     self._progress("Finding the classes", number, None)
                 counts[name] += 1
@@ -124,23 +129,38 @@ class TableSource(Source):
         if "train" not in self._files and self.ordered:
             self._indices |= steps(classes)
 
+    def _labelled(self, split: str) -> Iterator[tuple[Path, Record, str]]:
+        """Yields the records of a split that have a label; after them it refuses the others, or counts the skipped."""
+        rows, without = 0, list[str]()
+        for path, record, name in self._records(split):
+            rows += 1
+            if name:
+                yield path, record, name
+            else:
+                without.append(f"{path}, {record.where}" if len(without) < SHOWN_ROWS else "")
+        self.skipped = {**self.skipped, split: len(without)}
+        if without and (len(without) == rows or not self._skip_unlabeled):
+            places = f"{'; '.join(filter(None, without))}{'; ...' if len(without) > SHOWN_ROWS else ''}"
+            message = f"{len(without):,} of {rows:,} {split} rows have no label in {self._label!r} ({places})."
+            advice = "skip them with data.skip_unlabeled=true, or name another column with data.label=COLUMN."
+            advice = advice if len(without) < rows else "name the column of labels with data.label=COLUMN."
+            raise DataError(Fault("data.label", "missing", f"{message} Label them, {advice}"))
+
     def _records(self, split: str) -> Iterator[tuple[Path, Record, str]]:
-        """Yields the records of a split, each with its file and the name of its class."""
+        """Yields the records of a split, each with its file and the name of its class, "" where it has no label."""
         columns = [*self._text, self._label, *([] if self._group is None else [self._group])]
         for path, record in tables.all_records(self._files[split], columns, tables.COLUMNS_HINT, self._options):
             yield path, record, name_of(record, "label", self._label, path)
 
 
-def name_of(record: Record, setting: str, column: str, path: Path, *, optional: bool = False) -> str:
-    """Returns the label or group of a record; "" where an optional one is missing."""
-    value, kind = record.values[column], "missing"
+def name_of(record: Record, setting: str, column: str, path: Path) -> str:
+    """Returns the label or group of a record; "" where it is missing."""
     try:
-        if (name := label_name(value)) is not None or optional:
-            return name or ""
-    except TypeError:
-        kind = "type"
-    message = f"the {setting} in {column!r} must be a word, a number or a date, got {reprlib.repr(value)}."
-    raise DataError(Fault(f"data.{setting}", kind, f"{path}, {record.where}: {message}"))
+        return label_name(record.values[column]) or ""
+    except TypeError as error:
+        got = reprlib.repr(record.values[column])
+        message = f"the {setting} in {column!r} must be a word, a number or a date, got {got}."
+        raise DataError(Fault(f"data.{setting}", "type", f"{path}, {record.where}: {message}")) from error
 
 
 class RecordData(TextData):
@@ -150,6 +170,8 @@ class RecordData(TextData):
         group: Name of a column that says which rows belong together, such as their product or author; null for none.
         classes: The labels in their order; null takes the named classes of `data=hub`, or the labels of the training
             rows, sorted, numbers as numbers.
+        skip_unlabeled: Whether to skip rows without a label; false refuses them. Labels that the training rows do not
+            have are refused in any case.
         val_size: Training rows set aside for validation, their number or a share below 1; null for a tenth, or none if
             there are validation rows.
         val_by: Whether to set whole groups aside for validation and testing (`group`), or single rows (`row`); null
@@ -167,6 +189,7 @@ class RecordData(TextData):
         *,
         group: str | None = None,
         classes: list[str | int | float | bool] | None = None,
+        skip_unlabeled: bool = False,
         val_size: Count | Fraction | None = None,
         val_by: Literal["group", "row"] | None = None,
         split_seed: Whole = 0,
@@ -176,6 +199,7 @@ class RecordData(TextData):
     ) -> None:
         super().__init__(**settings)
         self.choice: Tree = {"group": group, "classes": classes, "val_size": val_size, "val_by": val_by}
+        self.skip_unlabeled = skip_unlabeled
         self.val_size, self.split_seed = val_size, split_seed
         self.val_by = val_by or ("row" if group is None else "group")
         self.test_size, self.test_seed = test_size, test_seed
@@ -196,7 +220,7 @@ class RecordData(TextData):
 
 
 class Table(RecordData):
-    """Your own table in CSV, TSV, JSON or parquet.
+    """Your own table in CSV, TSV, JSON, parquet or Excel.
 
     Args:
         train: File of the training rows; several as a list such as `[a.csv,b.csv]`, or as a pattern such as
@@ -244,7 +268,7 @@ class Table(RecordData):
     def source(self, progress: Progress) -> Source:
         """Returns the rows of the files; only the evaluated split after `test_only`."""
         columns = {key: self.choice[key] for key in ("text", "label")}
-        arguments = {**columns, "options": self.options, "progress": progress}
+        arguments = {**columns, "skip_unlabeled": self.skip_unlabeled, "options": self.options, "progress": progress}
         if self._evaluated and (file := self.files.get(self._evaluated[0])):
             split, labels, ordered = self._evaluated
             return TableSource({split: file}, **arguments, classes=labels, ordered=ordered)

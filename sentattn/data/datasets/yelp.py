@@ -96,6 +96,9 @@ class YelpSource(TableSource):
         first = 0 if self._is_parquet else 1
         self._indices = {str(first + index): index for index in range(len(self.labels))}
 
+    def _labelled(self, split: str) -> Iterator[tuple[Path, Record, str]]:
+        return self._records(split)  # no review is without stars
+
     def _records(self, split: str) -> Iterator[tuple[Path, Record, str]]:
         if self._is_zip:
             for record in _read_zip(self._path):

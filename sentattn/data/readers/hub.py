@@ -30,7 +30,7 @@ def check(data: Node) -> None:
 
 
 def find(data: Node) -> tuple[Tree, Tree, tuple[str, ...]]:
-    """Returns the rows (`datasets.Dataset`) of each split that have a label, the columns, and notes for the user.
+    """Returns the rows (`datasets.Dataset`) of each split with labels, the columns, and notes for the user.
 
     Raises:
         SettingError: If `datasets` is not installed.
@@ -51,22 +51,21 @@ def find(data: Node) -> tuple[Tree, Tree, tuple[str, ...]]:
     splits = {split: rows for split, rows in splits.items() if columns["label"] in rows.features}
     for rows in splits.values():  # their columns may differ
         _find_columns(rows.features, {**data, **columns})
-    labelled = {split: _labelled(rows, columns["label"]) for split, rows in splits.items()}
-    dropped = {split: len(rows) - len(labelled[split]) for split, rows in splits.items()}
-    notes = tuple(f"Dropped {rows:,} rows of {split} without a label." for split, rows in dropped.items() if rows)
-    splits = {split: rows for split, rows in labelled.items() if rows}
+    hidden = {split: rows for split, rows in splits.items() if not _has_labels(rows, columns["label"])}
+    notes = tuple(f"Left out {split}: none of its {len(rows):,} rows has a label." for split, rows in hidden.items())
+    splits = {split: rows for split, rows in splits.items() if split not in hidden}
     if faults := setting_faults({**data, **columns, "val": "of the data set" if "val" in splits else None}):
         raise DataError(*faults)
     return splits, columns, notes
 
 
-def _labelled(rows: Any, column: str) -> Any:
-    """Returns the rows that have a label; -1 is a missing one of named classes, by convention."""
+def _has_labels(rows: Any, column: str) -> bool:
+    """Returns whether any row has a label; -1 is a missing one of named classes, by convention."""
     from pyarrow import compute
 
     labels = rows.select_columns(column).with_format("arrow")[:][column]
     is_named = hasattr(rows.features[column], "names")
-    return rows.select(compute.indices_nonzero(compute.greater_equal(labels, 0) if is_named else labels.is_valid()))
+    return bool(compute.any(compute.greater_equal(labels, 0) if is_named else labels.is_valid()).as_py())
 
 
 def _load(dataset: str, config: str | None, revision: str | None) -> Tree:

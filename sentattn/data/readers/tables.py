@@ -1,4 +1,4 @@
-"""Tables (CSV, TSV, JSON, parquet) as streams of records, their labels, and checks of `data=table`; no torch."""
+"""Tables (CSV, TSV, JSON, parquet, Excel) as streams of records, their labels, and checks of `data=table`; no torch."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
+from sentattn.config.schema import is_in_memory
 from sentattn.config.types import Json, Node, as_typed
 from sentattn.data.readers.archives import COMPRESSIONS, existing, reading
-from sentattn.errors import DataError, Fault, suggestion
+from sentattn.errors import DataError, Fault, require_packages, suggestion
 
 MAX_CHARACTERS = 1 << 24
 """Most characters of a line or a field that are held in memory: a damaged file may have no line breaks."""
 DELIMITERS = (",", ";", "\t", "|")
+SEPARATOR = re.compile(r"\"?sep=(.)\"?\s*", re.IGNORECASE)
+"""A line that Excel writes before the header to name the delimiter."""
 MAX_HEADER_LINES = 20
 """Most lines of a header, whose names may contain line breaks."""
 SHOWN_NAMES = 20
@@ -136,11 +139,20 @@ def records(path: Path, columns: Sequence[str], hint: str = "", options: Options
     require_table(path)
     ending, compression = _ending(path)
     with reading(path, ""):
-        if ending == PARQUET:
-            yield from read_parquet(path, columns, hint, options)
+        if ending in BINARY:
+            yield from BINARY[ending](path, columns, hint, options)
         else:
             with COMPRESSIONS[compression](path) if compression else path.open("rb") as stream:
                 yield from TEXT[ending](stream, str(path), columns, hint, options)
+
+
+def dialect(path: Path, columns: Sequence[str], options: Options = DEFAULT) -> tuple[str, bool]:
+    """Returns the delimiter of a CSV, and whether the file begins with a byte-order mark of UTF-8."""
+    compression = _ending(path)[1]
+    with reading(path, ""), COMPRESSIONS[compression](path) if compression else path.open("rb") as stream:
+        has_mark = stream.peek(3).startswith(codecs.BOM_UTF8)
+        first = list(itertools.islice(text_lines(stream, str(path), options), MAX_HEADER_LINES))
+    return _delimiter(first, columns, ",", options), has_mark
 
 
 def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> None:
@@ -149,12 +161,16 @@ def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> Non
     Raises:
         DataError: With the closest name, or with the legal endings; kind `not_found` or `unsupported`.
     """
+    if is_in_memory(str(path)) and not path.exists():
+        advice = f"save them as a table and type {key}=FILE, or pass data= again to train."
+        message = f"{key}: the rows were in memory (sentattn.fit(..., data=...)) and cannot be read again: {advice}"
+        raise DataError(Fault(key, "not_found", message))
     existing(path, key)
     ending, compression = _ending(path)
-    is_table = ending in ENDINGS and not (compression and ending == PARQUET)
+    is_table = ending in ENDINGS and not (compression and ending in BINARY)
     if path.is_dir() or not (is_table or path.suffix in also):
         legal = f"{', '.join((*also, *ENDINGS))}, and {', '.join(COMPRESSIONS)} after {', '.join(TEXT)}"
-        advice = f"Type {path}/*.csv for its files." if path.is_dir() else "Save a spreadsheet as CSV (UTF-8)."
+        advice = f"Type {path}/*.csv for its files." if path.is_dir() else "Save a spreadsheet as .xlsx or CSV (UTF-8)."
         message = f"{path} must be a file with one of these endings: {legal}. {advice}"
         raise DataError(Fault(key, "unsupported", message))
 
@@ -179,7 +195,15 @@ def read_delimited(
     lines = text_lines(stream, name, options)
     first = list(itertools.islice(lines, MAX_HEADER_LINES))
     delimiter = _delimiter(first, columns, delimiter, options)
+    first[:1] = ["\n" if SEPARATOR.fullmatch(line) else line for line in first[:1]]
     rows = delimited_rows(itertools.chain(first, lines), name, delimiter, options.quotes)
+    yield from _read_rows(rows, name, columns, hint, options)
+
+
+def _read_rows(
+    rows: Iterator[tuple[int, list[str]]], name: str, columns: Sequence[str], hint: str, options: Options
+) -> Iterator[Record]:
+    """Yields the records of numbered rows of texts, the first of which may be a header."""
     if (first_row := next(rows, None)) is None:
         raise DataError(Fault("", "missing", f"{name} is empty."))
     header = first_row[1] if options.header else [*map(str, range(1, len(first_row[1]) + 1))]
@@ -201,7 +225,9 @@ def read_delimited(
 
 
 def _delimiter(first: Sequence[str], columns: Sequence[str], preferred: str, options: Options) -> str:
-    """Returns the delimiter that splits the header into the required columns, or else into the most columns."""
+    """Returns the delimiter that the first line names, or splits the header into the required columns, or the most."""
+    if first and (named := SEPARATOR.fullmatch(first[0])):
+        return named[1]
     headers: dict[str, list[str]] = {}
     for delimiter in dict.fromkeys([preferred, *DELIMITERS]):
         try:
@@ -321,6 +347,24 @@ def read_parquet(path: Path, columns: Sequence[str], hint: str = "", options: Op
         raise damaged(f"{path} cannot be read as parquet ({str(error).splitlines()[0].rstrip('.')}).") from error
 
 
+def read_excel(path: Path, columns: Sequence[str], hint: str = "", options: Options = DEFAULT) -> Iterator[Record]:
+    """Yields the rows of the first sheet of an Excel file, all values as texts; the arguments are those of `records`.
+
+    Raises:
+        SettingError: If a package is missing.
+        DataError: If the file is damaged or lacks a column.
+    """
+    require_packages("", str(path), ["pandas", "openpyxl"], "sentattn[excel]")
+    import pandas as pd
+
+    try:
+        sheet = pd.read_excel(path, engine="openpyxl", header=None, dtype=str, na_filter=False)
+    except (ValueError, LookupError, SyntaxError) as error:
+        raise damaged(f"{path} cannot be read as Excel ({str(error).splitlines()[0].rstrip('.')}).") from error
+    rows = ((number, list(row)) for number, row in enumerate(sheet.itertuples(index=False), start=1) if any(row))
+    yield from _read_rows(rows, str(path), columns, hint, options)
+
+
 Reader: TypeAlias = Callable[[IO[bytes], str, Sequence[str], str, Options], Iterator[Record]]
 TEXT: dict[str, Reader] = {
     ".csv": partial(read_delimited, delimiter=","),
@@ -329,9 +373,10 @@ TEXT: dict[str, Reader] = {
     ".ndjson": read_json,
     ".json": read_json,
 }
-JSON_ENDINGS, PARQUET = (".jsonl", ".ndjson", ".json"), ".parquet"
-ENDINGS = (*TEXT, PARQUET)
-"""Endings of tables; all but parquet may be compressed, with an ending of `COMPRESSIONS` appended."""
+JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
+BINARY = {".parquet": read_parquet, ".xlsx": read_excel}
+ENDINGS = (*TEXT, *BINARY)
+"""Endings of tables; those of `TEXT` may be compressed, with an ending of `COMPRESSIONS` appended."""
 
 
 def text_lines(stream: IO[bytes], name: str, options: Options = DEFAULT, *, longest: int = 0) -> Iterator[str]:
@@ -542,6 +587,6 @@ def missing_file(data: Node) -> Fault:
     """Returns the fault that the settings of `data=table` name no file to train on."""
     message = (
         f"data={data.get('name', 'table')} has no rows: type data.train=FILE data.text=COLUMN data.label=COLUMN, "
-        "with a .csv, .tsv, .json, .jsonl or .parquet file; to test a model, data.test=FILE."
+        "with a .csv, .tsv, .json, .jsonl, .parquet or .xlsx file; to test a model, data.test=FILE."
     )
     return Fault("data.train", "missing", message)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from pyarrow import parquet as pq
-from refusals import fault_of, refused
+from refusals import assert_refused, fault_of, refused
 from tiny import tiny
 
 from sentattn import evaluate, train
@@ -129,11 +129,14 @@ def test_classes_that_are_steps(
 
 
 @pytest.mark.parametrize("missing", [-1, None])
-def test_rows_without_a_label_are_left_out(saved: Callable[..., str], missing: int | None) -> None:
-    source = source_of(saved(train={"text": TEXTS, "label": [missing, *LABELS[1:]]}, test=ROWS))
+def test_rows_without_a_label_are_refused_or_skipped(saved: Callable[..., str], missing: int | None) -> None:
+    folder = saved(train={"text": TEXTS, "label": [missing, *LABELS[1:]]}, test=ROWS)
+    assert_refused(lambda: rows_of(source_of(folder)), "data.label", "missing", "1 of 40 train rows", "row 1")
+    source = source_of(folder, skip_unlabeled=True)
     assert [row.text for row in rows_of(source)] == TEXTS[1:]
     assert len(rows_of(source, "test")) == 40
-    assert len(source.notes) == 1
+    assert source.skipped == {"train": 1, "test": 0}
+    assert source.fingerprint() != source_of(folder).fingerprint()
 
 
 def test_a_split_without_labels_is_not_used(saved: Callable[..., str], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
-from refusals import fault_of, refused
+from refusals import assert_refused, fault_of, refused
 
 from sentattn.data.corpus import Row
 from sentattn.data.datasets.table import TableSource
@@ -146,8 +146,6 @@ def test_fingerprint_follows_content_and_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "key", "kind", "fragment"),
     [
-        ([("a", "x"), ("b", None), ("c", "y")], "data.label", "missing", "line 3: "),
-        ([("a", " "), ("b", None), ("c", "y")], "data.label", "missing", "line 2: "),
         ([("a", "x"), (7, "y")], "data.text", "type", "line 3: "),
         ([("a", "x"), (True, "y")], "data.text", "type", "line 3: "),
         ([("a", "x"), (["b"], "y")], "data.text", "type", "line 3: "),
@@ -184,12 +182,35 @@ def test_columns_and_classes_that_the_file_lacks(
     assert fragment in fault.message
 
 
-@pytest.mark.parametrize(("label", "kind"), [("great", "unknown"), ("", "missing")])
-def test_unknown_labels_of_a_test_file(tmp_path: Path, label: str, kind: str) -> None:
-    files = {"train": write(tmp_path / "a.csv"), "test": write(tmp_path / "b.csv", [ROWS[0], ("Fine.", label)])}
-    fault = fault_of(lambda: list(table(files).read("test")))
-    assert (fault.key, fault.kind) == ("data.label", kind)
+@pytest.mark.parametrize("skip", [True, False])
+def test_unknown_labels_of_a_test_file(tmp_path: Path, skip: bool) -> None:
+    files = {"train": write(tmp_path / "a.csv"), "test": write(tmp_path / "b.csv", [ROWS[0], ("Fine.", "great")])}
+    fault = fault_of(lambda: list(table(files, skip_unlabeled=skip).read("test")))
+    assert (fault.key, fault.kind) == ("data.label", "unknown")
     assert fault.message.startswith(f"{files['test']}, line 3: ")
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_rows_without_a_label_are_refused_with_their_number_or_skipped(tmp_path: Path, split: str) -> None:
+    gaps = [row for pair in zip(ROWS, [("?", word) for word in ("", "nan", " ", "NULL")], strict=True) for row in pair]
+    files = {"train": write(tmp_path / "train.csv"), "test": write(tmp_path / "test.csv")}
+    write(files[split], gaps)
+    assert_refused(
+        lambda: list(table(files).read(split)),
+        *("data.label", "missing"),
+        *(f"4 of 8 {split} rows", "line 3; ", "line 6; ", "line 8; ...", "data.skip_unlabeled=true"),
+    )
+    source = table(files, skip_unlabeled=True)
+    assert [row.text for row in source.read(split)] == [text for text, _ in ROWS]
+    assert source.skipped[split] == 4
+    assert source.fingerprint() != table(files).fingerprint()
+
+
+def test_a_file_without_any_label_is_refused_in_any_case(tmp_path: Path) -> None:
+    files = {"train": write(tmp_path / "train.csv"), "test": write(tmp_path / "test.csv", [("a", ""), ("b", "")])}
+    fault = fault_of(lambda: list(table(files, skip_unlabeled=True).read("test")))
+    assert (fault.key, fault.kind) == ("data.label", "missing")
+    assert "skip_unlabeled" not in fault.message
 
 
 def test_missing_files_are_reported_with_their_setting(tmp_path: Path) -> None:
@@ -197,5 +218,5 @@ def test_missing_files_are_reported_with_their_setting(tmp_path: Path) -> None:
     fault = fault_of(lambda: table({"train": train, "test": tmp_path / "trian.csv"}))
     assert (fault.key, fault.kind) == ("data.test", "not_found")
     assert "Did you mean 'train.csv'?" in fault.message
-    (tmp_path / "book.xlsx").touch()
-    assert refused(lambda: table(tmp_path / "book.xlsx")) == [("data.train", "unsupported")]
+    (tmp_path / "book.ods").touch()
+    assert refused(lambda: table(tmp_path / "book.ods")) == [("data.train", "unsupported")]

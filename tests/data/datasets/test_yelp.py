@@ -89,7 +89,7 @@ LINES = {
     "half a star": ({**GOOD, "stars": 3.5}, "got '3.5'."),
     "no star": ({**GOOD, "stars": 0}, "got '0'."),
     "six stars": ({**GOOD, "stars": 6}, "got '6'."),
-    "stars that are none": ({**GOOD, "stars": None}, "got None."),
+    "stars that are none": ({**GOOD, "stars": None}, "got ''."),
     "a truth value": ({**GOOD, "stars": True}, "got 'true'."),
     "a list": ({**GOOD, "stars": [5]}, "got [5]."),
     "a number as text": ({**GOOD, "text": 7}, "must be a column of texts, got 7."),

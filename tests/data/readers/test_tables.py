@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import gzip
+import importlib.util
 import io
 import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +38,23 @@ def write(path: Path) -> Path:
         file.writelines(json.dumps({"review": text, "stars": stars}) + "\n" for text, stars in ROWS)
     else:
         csv.writer(file, delimiter="\t" if ".tsv" in name else ",").writerows([("review", "stars"), *ROWS])
-    if name.endswith(".parquet"):
+    if name.endswith(".xlsx"):
+        write_sheet(path, [("review", "stars"), *ROWS])
+    elif name.endswith(".parquet"):
         pq.write_table(pa.table({"review": [text for text, _ in ROWS], "stars": [stars for _, stars in ROWS]}), path)
     elif name.endswith(".gz"):
         path.write_bytes(gzip.compress(file.getvalue().encode()))
     else:
         path.write_bytes(file.getvalue().encode())
+    return path
+
+
+def write_sheet(path: Path, rows: Sequence[Sequence[object]]) -> Path:
+    """Writes a sheet of Excel; the test is skipped where there is no package for it."""
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(path)
     return path
 
 
@@ -56,7 +69,7 @@ def test_every_ending_gives_the_same_rows(tmp_path: Path, ending: str) -> None:
     [
         ("reviws.csv", "not_found", "Did you mean 'reviews.csv'?"),
         ("nowhere/reviews.csv", "not_found", "nowhere"),
-        ("book.xlsx", "unsupported", "Save a spreadsheet as CSV"),
+        ("book.ods", "unsupported", "Save a spreadsheet as .xlsx"),
         ("notes.txt", "unsupported", ".csv, .tsv, .jsonl"),
         ("table.parquet.gz", "unsupported", "table.parquet.gz"),
         ("folder.csv", "unsupported", "folder.csv"),
@@ -65,7 +78,7 @@ def test_every_ending_gives_the_same_rows(tmp_path: Path, ending: str) -> None:
 def test_other_files_are_refused(tmp_path: Path, name: str, kind: str, fragment: str) -> None:
     write(tmp_path / "reviews.csv")
     (tmp_path / "folder.csv").mkdir()
-    for other in ("book.xlsx", "notes.txt", "table.parquet.gz"):
+    for other in ("book.ods", "notes.txt", "table.parquet.gz"):
         (tmp_path / other).touch()
     assert_refused(lambda: list(records(tmp_path / name, ["review"])), "", kind, fragment)
 
@@ -83,11 +96,9 @@ COLUMNS = ("review", "stars")
 OTHERS = Options(keep_others=True)
 
 
-def read(
-    content: str | bytes, columns: Sequence[str] = COLUMNS, delimiter: str = ",", quotes: bool | None = None
-) -> list[Record]:
+def read(content: str | bytes, columns: Sequence[str] = COLUMNS, delimiter: str = ",", **options: Any) -> list[Record]:
     stream = io.BytesIO(content if isinstance(content, bytes) else content.encode())
-    return list(read_delimited(stream, "table", columns, options=Options(quotes=quotes), delimiter=delimiter))
+    return list(read_delimited(stream, "table", columns, options=Options(**options), delimiter=delimiter))
 
 
 def values(content: str | bytes, **settings: Any) -> list[list[str]]:
@@ -142,6 +153,58 @@ def test_semicolons_are_found_in_the_header() -> None:
 )
 def test_forms_of_tables(content: str, settings: dict[str, Any], rows: list[list[str]]) -> None:
     assert values(content, **settings) == rows
+
+
+@pytest.mark.parametrize("line", ["sep=;", "SEP=;\r", '"sep=;"'])
+def test_the_delimiter_that_excel_names_is_obeyed(line: str) -> None:
+    content = f"{line}\nreview,stars;stars\ngood, so good;5\n"
+    assert read(content, columns=["stars"]) == [Record("line 3", {"stars": "5"})]
+    assert read(f"{line}\ngood, so good;5\n", columns=["1"], header=False) == [Record("line 2", {"1": "good, so good"})]
+
+
+def test_delimiter_and_byte_order_mark_of_a_csv(tmp_path: Path) -> None:
+    for name, content, found in (
+        ("a.csv", "\ufeffreview;stars\n", (";", True)),
+        ("b.csv.gz", "\ufeffsep=|\nreview|stars\n", ("|", True)),
+        ("c.csv", "review,stars\n", (",", False)),
+    ):
+        data = content.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        assert tables.dialect(tmp_path / name, ["review"]) == found
+
+
+def test_cells_of_a_sheet_are_texts(tmp_path: Path) -> None:
+    day = datetime(2026, 1, 5)
+    sheet = [("review", "stars", "day"), (), ("good", 5.0, day), (10, 4.5, None), ("NA", True, day), (None, None, None)]
+    path = write_sheet(tmp_path / "book.xlsx", sheet)
+    found = list(records(path, ["review", "stars", "day"]))
+    assert [record.where for record in found] == ["line 3", "line 4", "line 5"]
+    assert [[*record.values.values()] for record in found] == [
+        ["good", "5", "2026-01-05 00:00:00"],
+        ["10", "4.5", ""],
+        ["NA", "True", "2026-01-05 00:00:00"],
+    ]
+    assert next(records(path, ["2"], options=Options(header=False))) == Record("line 1", {"2": "stars"})
+    assert_refused(lambda: list(records(path, ["reviews"])), "", "missing", "Did you mean 'review'?")
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", None])
+def test_a_damaged_sheet_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    path = write_sheet(tmp_path / "book.xlsx", ROWS)
+    path.write_bytes(path.read_bytes()[:2000] if content is None else content)
+    assert_refused(lambda: list(records(path, ["review"])), "", "damaged", "book.xlsx")
+
+
+def test_a_sheet_without_a_cell_is_refused(tmp_path: Path) -> None:
+    assert_refused(
+        lambda: list(records(write_sheet(tmp_path / "book.xlsx", []), ["review"])), "", "missing", "is empty"
+    )
+
+
+def test_the_packages_of_a_sheet_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "book.xlsx").touch()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert_refused(lambda: list(records(tmp_path / "book.xlsx", ["a"])), "", "package", "openpyxl", "sentattn[excel]")
 
 
 @pytest.mark.parametrize(
