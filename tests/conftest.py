@@ -49,6 +49,14 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["no_proxy"] = "*"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_wait_for_the_disk() -> Iterator[None]:
+    """No test cuts the power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _no_session_of_wandb() -> None:
     """W&B keeps the key and the settings that its first call in a process has read."""

@@ -31,21 +31,19 @@ from sentattn.prediction.model import LoadedRun
 CHOICES = Choices.of()
 PRUNE = ("model.pooling.p=3", "model.pooling.q=2")
 OTHERS = [  # with the variants: every part, and every setting that changes the graph
-    ("model=feedforward", "model.attention.squash=tanh", "model.attention.position_bias=9", "model/embedding=ngrams"),
+    ("model=feedforward", "model.attention.squash=tanh", "model.attention.position_bias=9"),
     ("experiment=relation_imdb_faithful", "model.attention.self_pairs=false", "data.max_length=null"),
-    ("model=structured", "data.max_length=1"),
-    ("model=structured", "model/pooling=prune", *PRUNE, "model/embedding=ngrams"),
+    ("model=mean", "model/attention=structured", "model/pooling=prune", *PRUNE, "model/embedding=ngrams"),
     ("model=lstm_max", "model/attention=last", "model/pooling=mean", "model.encoder.layers=2", "data.clip=head"),
-    ("model=additive", "model/wide=attended_ngrams", "model.wide.vocab_size=50"),
+    ("model=mean", "model/wide=attended_ngrams", "model.wide.vocab_size=50"),
     ("model=mean", "model/attention=first"),
-    ("model=lstm_mean", "model/attention=gated", "model.attention.hops=2"),
+    ("model=mean", "model/attention=gated", "model.attention.hops=2"),
     ("model=mean", "model/attention=latent"),
-    ("model=mean", "model/attention=mean_max"),
-    ("model=mean", "model/attention=query", "model.attention.hops=3"),
-    ("model=lstm_mean", "model/attention=query", "model.attention.query_from=first"),
+    ("model=lstm_mean", "data.max_length=1"),
+    ("model=lstm_mean", "model/attention=query", "model.attention.query_from=first", "model.attention.hops=3"),
     ("model=mean", "model/attention=statistics"),
-    ("model=mean", "model/attention=statistics", "model.attention.weights=uniform"),
-    ("model=mean", "data.tokenizer=spacy", "data.lowercase=false", "data.clip=tail"),
+    ("model=mean", "model/attention=statistics", "model.attention.weights=uniform", "data.tokenizer=spacy"),
+    ("model=mean", "model/attention=mean_max", "data.lowercase=false", "data.clip=tail"),
 ]
 # Neither torch nor sentattn can be imported.
 WITHOUT_TORCH = """
@@ -93,8 +91,8 @@ def test_a_text_without_a_token_is_predicted_next_to_others(exported: Callable[.
     assert without_torch(folder, "", "good film").returncode == 0
 
 
-LIKE_OTHERS = ("additive", "lstm_max", "lstm_mean")
-"""Variants whose parts are those of other variants."""
+LIKE_OTHERS = ("additive", "feedforward", "lstm_max", "lstm_mean", "relation_plain")
+"""Variants whose parts are those of other models here."""
 
 
 # test_export_pieces.py has models over a pretrained encoder.
@@ -202,8 +200,8 @@ def test_a_model_that_cannot_be_exported_is_refused_by_name(slot: str, part: nn.
     exported = classifier("model=mean")
     setattr(exported.model, slot, part)
     own = __file__.rpartition("/")[2] if slot == "attention" else "sentattn.predict"  # the line that torch cannot read
-    assert_refused(lambda: export_folder.write_export(exported, tmp_path / "onnx"), "format", "unsupported", " mean ")
-    assert_refused(lambda: export_folder.write_export(exported, tmp_path / "onnx"), "format", "unsupported", own)
+    parts = (" mean ", own)
+    assert_refused(lambda: export_folder.write_export(exported, tmp_path / "onnx"), "format", "unsupported", *parts)
     assert list(tmp_path.iterdir()) == []
 
 
