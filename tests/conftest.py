@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import socket
@@ -39,6 +40,13 @@ def _stay_at_home(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_stay_at_home)
+
+gc.disable()  # what is imported for all tests stays
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

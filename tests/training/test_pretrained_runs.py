@@ -69,7 +69,7 @@ def test_states_are_cached_and_a_second_run_reads_them(
     assert metrics(fit(typed)) == metrics(first)
 
 
-@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("frozen", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_killed_run_resumes_to_the_same_result(typed: list[str], tmp_path: Path, frozen: bool) -> None:
     layers = [] if frozen else ["model.embedding.layer_decay=0.5"]
     dropout = ["model.embedding.dropout=0.1", "model.head.dropout=0.1", "model/attention=structured"]
