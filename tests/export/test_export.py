@@ -37,7 +37,7 @@ OTHERS = [  # with the variants and ATTENTIONS: every part, and every setting th
     ("experiment=relation_imdb_faithful", "model.attention.self_pairs=false", "data.max_length=null"),
     ("model=mean", "model/attention=structured", "model/pooling=prune", *PRUNE, "model/embedding=ngrams"),
     ("model=lstm_max", "model/attention=last", "model/pooling=mean", "model.encoder.layers=2", "data.clip=head"),
-    ("model=mean", "model/wide=attended_ngrams", "model.wide.vocab_size=50"),
+    ("model=mean", "model/wide=attended_ngrams", "model.wide.vocab_size=50", "model.wide.orders=[1,3]"),
     ("model=lstm_mean", "data.max_length=1"),
     ("model=mean", "data.tokenizer=spacy", "data.lowercase=false", "data.clip=tail"),
 ]
