@@ -135,18 +135,16 @@ LEAVES = st.sampled_from(
     [None, 5, 1e308, True, "", "structured", "sentattn.models.attention.structured.Structured", "a.b"]
 )
 NODES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=3))
-CHOICES = ("model/attention", "model", "data", "experiment")
 
 
-@pytest.mark.parametrize("group", CHOICES)
-@settings(max_examples=6, deadline=None)
-@given(node=NODES)
-@example(node=["a"])
-@example(node=5)
-@example(node={"_target_": ["a"]})
-@example(node={"attention": {"_target_": {"a": 5}}})
-@example(node={"defaults": 5})
-@example(node={"defaults": [{5: 4}]})
+@settings(max_examples=12, deadline=None)
+@given(group=st.sampled_from(["model/attention", "model", "data", "experiment"]), node=NODES)
+@example(group="model/attention", node=["a"])
+@example(group="data", node=5)
+@example(group="model/attention", node={"_target_": ["a"]})
+@example(group="model", node={"attention": {"_target_": {"a": 5}}})
+@example(group="experiment", node={"defaults": 5})
+@example(group="model", node={"defaults": [{5: 4}]})
 def test_any_yaml_as_a_choice_is_composed_or_refused(
     group: str, node: object, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -11,7 +11,12 @@ from sentattn.config.compose import compose
 from sentattn.config.groups import Choices, comment, conf_dir, get_path, load
 
 FILES = sorted(conf_dir().glob("**/[!_]*.yaml"))
-PARTS = [file for file in FILES if file.parent != conf_dir()]
+ELSEWHERE = (conf_dir(), conf_dir() / "experiment", conf_dir() / "model")
+"""Folders with files that other tests compose: below, and test_contract.py."""
+GROUPS = {
+    folder.relative_to(conf_dir()).as_posix(): [file for file in FILES if file.parent == folder]
+    for folder in sorted({file.parent for file in FILES}.difference(ELSEWHERE))
+}
 
 BESIDE_SLOTS = {
     "additive": {"attention": {"hops": 1}},  # one hop is what makes `structured` additive
@@ -25,15 +30,17 @@ def test_each_file_has_a_comment() -> None:
     assert [file for file in FILES if not comment(file)] == []
 
 
-@pytest.mark.parametrize("file", PARTS, ids=str)
-def test_each_choice_composes(file: Path) -> None:
-    group = file.parent.relative_to(conf_dir()).as_posix()
-    needed = [f"{group.replace('/', '.')}.{key}=2" for key, value in load(file).items() if value == "???"]
-    needed += ["model.embedding.name=encoder"] if (group, file.stem) == ("model", "pretrained") else []
-    settings = compose([f"{group}={file.stem}", *needed])
-    target = load(file).get("_target_")
-    path = f"{group}.{file.stem}" if group == "callbacks" else group.replace("/", ".")
-    assert target is None or get_path(settings, path)["_target_"] == target
+@pytest.mark.parametrize("number", range(max(map(len, GROUPS.values()))))
+def test_each_choice_composes_with_choices_of_all_groups(number: int) -> None:
+    chosen = {group: files[number % len(files)] for group, files in GROUPS.items()}
+    words = [f"{group}={file.stem}" for group, file in chosen.items()]
+    for group, file in chosen.items():
+        words += [f"{group.replace('/', '.')}.{key}=2" for key, value in load(file).items() if value == "???"]
+    settings = compose(words)
+    for group, file in chosen.items():
+        path = f"{group}.{file.stem}" if group == "callbacks" else group.replace("/", ".")
+        target = load(file).get("_target_")
+        assert target is None or get_path(settings, path)["_target_"] == target
 
 
 def test_the_base_of_the_data_sets_is_no_choice() -> None:

@@ -75,8 +75,9 @@ def kinds(call: Callable[[], object]) -> set[str]:
 
 
 def test_a_class_outside_its_slot_is_unsafe(marker: Path) -> None:
+    usual = compose([])
     for place, target in itertools.product([*PLACES, *ELSEWHERE], HARMFUL):
-        settings = poisoned(compose([]), place, target, marker)
+        settings = poisoned(usual, place, target, marker)
         [(key, kind)] = refused(partial(targets.check_targets, settings, Choices.of()))
         assert (key.removesuffix("[0]"), kind) == (place, "unsafe")
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
 import pickle
-import subprocess
-import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 import pytest
@@ -21,27 +24,20 @@ from sentattn.data.corpus import Corpus, Row, open_corpus
 from sentattn.errors import DataError, Fault
 
 ROWS = {"train": [Row("good film", 1), Row("bad film", 0)]}
-SLOW = """
-import sys, time
-from pathlib import Path
-from sentattn.data.corpus import open_corpus
-from sentattn.data.corpus import Row, Source
+FORK = multiprocessing.get_context("fork")
 
-class Slow(Source):
-    labels, splits = ("negative", "positive"), ("train",)
 
-    def fingerprint(self):
-        return "slow"
+class Slow(ListSource):
+    """Tells a process that it is read, and takes its time."""
 
-    def read(self, split):
-        print("reading", flush=True)
-        time.sleep(float(sys.argv[2]))
-        yield Row("good film", 1)
+    def __init__(self, sender: Connection, seconds: float) -> None:
+        super().__init__(ROWS)
+        self.sender, self.seconds = sender, seconds
 
-if __name__ == "__main__":
-    corpus, _ = open_corpus(Slow(), Path(sys.argv[1]), name="slow")
-    print(corpus.text(0))
-"""
+    def read(self, split: str) -> Iterator[Row]:
+        self.sender.send("reading")
+        time.sleep(self.seconds)
+        return super().read(split)
 
 
 class Counted(ListSource):
@@ -54,9 +50,29 @@ class Counted(ListSource):
         return super().read(split)
 
 
-def start(cache: Path, seconds: float) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", SLOW, str(cache), str(seconds)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def build(cache: Path, seconds: float, sender: Connection) -> None:
+    corpus, _ = open_corpus(Slow(sender, seconds), cache, name="slow")
+    sender.send(corpus.text(0))
+
+
+def start(cache: Path, seconds: float) -> tuple[ForkProcess, Connection]:
+    """Starts a process that builds a corpus; returns it with what it sends."""
+    receiver, sender = FORK.Pipe(duplex=False)
+    process = FORK.Process(target=build, args=(cache, seconds, sender))
+    process.start()
+    sender.close()
+    return process, receiver
+
+
+def heard(process: ForkProcess, receiver: Connection) -> list[str]:
+    """Waits for the end of a process; returns what it has sent."""
+    process.join(60)
+    assert process.exitcode == 0
+    words = []
+    with suppress(EOFError):
+        while True:
+            words.append(receiver.recv())
+    return words
 
 
 def corpora(cache: Path) -> list[Path]:
@@ -121,22 +137,18 @@ def test_a_failed_build_leaves_no_corpus(tmp_path: Path) -> None:
 
 
 def test_two_processes_build_once(tmp_path: Path) -> None:
-    both = [start(tmp_path, 1.0), start(tmp_path, 1.0)]
-    outputs = [process.communicate(timeout=60) for process in both]
-    assert [errors for _, errors in outputs] == ["", ""]
-    assert sorted(out.split("\n") for out, _ in outputs) == [["good film", ""], ["reading", "good film", ""]]
+    both = [start(tmp_path, 0.5), start(tmp_path, 0.5)]
+    assert sorted(heard(*each) for each in both) == [["good film"], ["reading", "good film"]]
     assert len(corpora(tmp_path)) == 1
 
 
 def test_a_killed_build_is_not_used(tmp_path: Path) -> None:
-    killed = start(tmp_path, 60)
-    assert killed.stdout is not None
-    assert killed.stdout.readline() == "reading\n"
+    killed, receiver = start(tmp_path, 60)
+    assert receiver.recv() == "reading"
     killed.kill()
-    killed.communicate()
+    killed.join()
     assert [path.name[0] for path in corpora(tmp_path)] == ["."]
-    out, _ = start(tmp_path, 0).communicate(timeout=60)
-    assert out == "reading\ngood film\n"
+    assert heard(*start(tmp_path, 0)) == ["reading", "good film"]
     assert [path.name[:5] for path in corpora(tmp_path)] == ["slow-"]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +27,7 @@ from tiny import tiny
 from sentattn import fit
 from sentattn.config.schema import Settings
 from sentattn.distributed import devices, ranks
-from sentattn.errors import DataError, Fault, Interruption
+from sentattn.errors import DataError, Fault, Interruption, RunError
 from sentattn.run import Run
 from sentattn.training import launch, signals
 from sentattn.training.fit import fit as train
@@ -180,7 +182,8 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /
 
 
 @linux
-@pytest.mark.parametrize("rank", [pytest.param("0", marks=pytest.mark.slow), "1"])
+@pytest.mark.slow  # below, torchrun has ended with its code
+@pytest.mark.parametrize("rank", ["0", "1"])
 def test_a_killed_rank_ends_the_others(rank: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     handlers = [signal.getsignal(number) for number in signals.HANDLED]
     started: dict[str, int] = {}
@@ -204,6 +207,24 @@ def test_a_killed_rank_ends_the_others(rank: str, tmp_path: Path, capfd: pytest.
     assert started.keys() == {"", "0", "1"}
     assert [signal.getsignal(number) for number in signals.HANDLED] == handlers
     assert not {launch.FOLDER, ranks.LAUNCHER, "OMP_PROC_BIND"} & set(os.environ)
+
+
+@pytest.mark.parametrize(("code", "number"), [(1, None), (130, signal.SIGINT), (143, signal.SIGTERM)])
+def test_a_launch_that_ended_early_names_the_run_to_resume(
+    code: int, number: int | None, tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end_after_a_checkpoint(program: list[str], devices: int) -> int:
+        folder = Path(json.loads(Path(program[-1]).read_text())["directory"])
+        shutil.copytree(tiny_run.path, folder, ignore=shutil.ignore_patterns("result.json"))
+        return code
+
+    monkeypatch.setattr(launch, "run_ranks", end_after_a_checkpoint)
+    with pytest.raises(Interruption if number else RunError) as caught:
+        fit(tiny(*LONG, f"output_dir={tmp_path}"))
+    assert getattr(caught.value, "number", None) == number
+    assert f"resume={tmp_path}" in str(caught.value)
+    if isinstance(caught.value, RunError):
+        assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("trainer.devices", "failed")]
 
 
 @linux

@@ -108,7 +108,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 
 WIDE, PHONE = (1280, "light"), (360, "dark")
 wide_only = pytest.mark.parametrize("page", [pytest.param(WIDE, id="wide")], indirect=True)
-"""Of a test without a click or a layout."""
+"""Of a test whose clicks and layout are those of others at both widths."""
 
 
 @pytest.fixture(params=[WIDE, PHONE], ids=["wide", "phone"])
@@ -126,6 +126,7 @@ def page(request: pytest.FixtureRequest, driver: Chrome, server: Server) -> Page
     return page
 
 
+@wide_only
 def test_the_page_begins_with_the_surest_error(page: Page) -> None:
     picked = page.driver.find_element(By.ID, "picked").text
     assert picked.startswith("Row ")
@@ -152,6 +153,7 @@ def test_a_click_removes_a_word_and_keeps_the_old_result(page: Page) -> None:
     assert not page.all(".before:not([hidden])")
 
 
+@wide_only
 def test_a_click_replaces_a_word(page: Page) -> None:
     page.type(TEXT)
     words = page.words()
@@ -167,6 +169,7 @@ def test_a_click_replaces_a_word(page: Page) -> None:
     page.until(lambda: page.words() == [*words[:3], "very", *words[4:]])
 
 
+@wide_only
 def test_integrated_gradients_are_shaded_by_their_sign(page: Page) -> None:
     page.type(TEXT)
     page.driver.find_element(By.ID, "gradients").click()
@@ -182,6 +185,7 @@ def test_integrated_gradients_are_shaded_by_their_sign(page: Page) -> None:
     assert are_against == tuple(weight < 0 for weight in weights)
 
 
+@wide_only
 def test_the_address_links_to_what_is_shown(page: Page) -> None:
     page.type(TEXT)
     page.all(".now .text span")[3].click()
@@ -205,6 +209,7 @@ def test_the_address_links_to_what_is_shown(page: Page) -> None:
     page.driver.switch_to.window(first)
 
 
+@wide_only
 def test_a_chosen_hop_is_shown_on_both_sides(page: Page) -> None:
     def chosen() -> list[str]:
         return [one.get_attribute("value") for one in page.all(".model:nth-of-type(1) fieldset input:checked")]
@@ -221,6 +226,7 @@ def test_a_chosen_hop_is_shown_on_both_sides(page: Page) -> None:
     assert chosen() == ["1", "1"]
 
 
+@wide_only
 def test_everything_is_reached_by_keyboard(page: Page) -> None:
     page.driver.find_element(By.ID, "text").send_keys(TEXT)
     page.press(Keys.TAB, Keys.ENTER)  # the button that predicts
@@ -246,6 +252,7 @@ def test_everything_is_reached_by_keyboard(page: Page) -> None:
     assert page.driver.switch_to.active_element == undo  # which has nothing left to do
 
 
+@wide_only
 def test_rows_are_filtered_and_picked(page: Page) -> None:
     page.all("[name=order] option[value=rows]")[0].click()
     page.until(lambda: page.total().endswith("of 200"))
@@ -262,6 +269,7 @@ def test_rows_are_filtered_and_picked(page: Page) -> None:
     assert page.driver.switch_to.active_element.text == picked
 
 
+@wide_only
 def test_pairs_are_drawn(page: Page) -> None:
     page.type(TEXT)
     page.driver.find_element(By.ID, "pairs").click()
@@ -312,6 +320,7 @@ def submit(page: Page, text: str) -> None:
     page.driver.execute_script("arguments[0].value = arguments[1]; arguments[0].form.requestSubmit()", area, text)
 
 
+@wide_only
 @pytest.mark.parametrize("pairs", [False, True])
 def test_even_attention_is_named_and_not_shaded(page: Page, pairs: bool) -> None:
     if pairs:
@@ -369,6 +378,7 @@ def test_a_long_word_is_shortened(page: Page) -> None:
     assert page.words() == ["a", "good", "film"]
 
 
+@wide_only
 def test_a_restarted_server_is_used_again(page: Page, server: Server) -> None:
     page.type(TEXT)
     words = page.words()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -49,22 +50,27 @@ def test_missing_packages_are_reported(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 @pytest.mark.parametrize("host", [pytest.param("127.0.0.1", marks=pytest.mark.slow), "0.0.0.0"])
-def test_a_server_starts_answers_and_ends(outputs: Path, host: str) -> None:
-    command = [sys.executable, "-m", "sentattn.explore", str(outputs), "open=false", "threads=1", f"host={host}"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def test_a_server_starts_answers_and_ends(outputs: Path, host: str, tmp_path: Path) -> None:
+    printed, out = os.pipe()
+    if not (pid := os.fork()):
+        sys.stdout = os.fdopen(out, "w", buffering=1)
+        sys.stderr = (tmp_path / "errors").open("w", buffering=1)
+        os._exit(main([str(outputs), "open=false", "threads=1", f"host={host}"]))
+    os.close(out)
     try:
-        assert process.stdout is not None
-        assert process.stdout.readline().split(": ")[1].strip() == "structured; transformer"
-        [(port, token)] = re.findall(r"^http://[^:]+:(\d+)(?:/\?token=(\S+))?  ", process.stdout.readline())
-        assert bool(token) == (host == "0.0.0.0")
-        body = json.dumps({"text": "a good film"}).encode()
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
-        request = urllib.request.Request(f"http://127.0.0.1:{port}/api/predict", body, headers)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            assert len(json.load(answer)["articles"]) == 2
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (0, "")
+        with os.fdopen(printed) as lines:
+            assert lines.readline().split(": ")[1].strip() == "structured; transformer"
+            [(port, token)] = re.findall(r"^http://[^:]+:(\d+)(?:/\?token=(\S+))?  ", lines.readline())
+            assert bool(token) == (host == "0.0.0.0")
+            body = json.dumps({"text": "a good film"}).encode()
+            headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/api/predict", body, headers)
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                assert len(json.load(answer)["articles"]) == 2
+            os.kill(pid, signal.SIGINT)
+            lines.read()  # until it ends
     finally:
-        process.kill()
-        process.communicate()
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    assert (status, (tmp_path / "errors").read_text()) == (0, "")

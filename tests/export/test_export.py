@@ -15,6 +15,7 @@ import pytest
 import torch
 from refusals import assert_refused, refused
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from untrained_runs import LABELS, MAX_LENGTH, TEXTS, WORDS, classifier, write_run
 
 import sentattn
@@ -22,30 +23,32 @@ from sentattn.config.groups import Choices
 from sentattn.export import __main__ as export
 from sentattn.export import onnx_folder as export_folder
 from sentattn.export import predict as script
-from sentattn.models.attention.base import Attended
+from sentattn.models.attention.base import Attended, Attention
 from sentattn.models.attention.uniform import Uniform
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.encoders.base import Encoder
-from sentattn.prediction.model import LoadedRun
+from sentattn.models.head import Head
+from sentattn.models.pooling import Flatten
+from sentattn.prediction.model import Classifier, LoadedRun
 
 CHOICES = Choices.of()
 PRUNE = ("model.pooling.p=3", "model.pooling.q=2")
-OTHERS = [  # with the variants: every part, and every setting that changes the graph
-    ("model=feedforward", "model.attention.squash=tanh", "model.attention.position_bias=9", "model/embedding=ngrams"),
+OTHERS = [  # with the variants and ATTENTIONS: every part, and every setting that changes the graph
     ("experiment=relation_imdb_faithful", "model.attention.self_pairs=false", "data.max_length=null"),
-    ("model=structured", "data.max_length=1"),
-    ("model=structured", "model/pooling=prune", *PRUNE, "model/embedding=ngrams"),
+    ("model=mean", "model/attention=structured", "model/pooling=prune", *PRUNE, "model/embedding=ngrams"),
     ("model=lstm_max", "model/attention=last", "model/pooling=mean", "model.encoder.layers=2", "data.clip=head"),
-    ("model=additive", "model/wide=attended_ngrams", "model.wide.vocab_size=50"),
-    ("model=mean", "model/attention=first"),
-    ("model=lstm_mean", "model/attention=gated", "model.attention.hops=2"),
-    ("model=mean", "model/attention=latent"),
-    ("model=mean", "model/attention=mean_max"),
-    ("model=mean", "model/attention=query", "model.attention.hops=3"),
-    ("model=lstm_mean", "model/attention=query", "model.attention.query_from=first"),
-    ("model=mean", "model/attention=statistics"),
-    ("model=mean", "model/attention=statistics", "model.attention.weights=uniform"),
+    ("model=mean", "model/wide=attended_ngrams", "model.wide.vocab_size=50", "model.wide.orders=[1,3]"),
+    ("model=lstm_mean", "data.max_length=1"),
     ("model=mean", "data.tokenizer=spacy", "data.lowercase=false", "data.clip=tail"),
+]
+SET = ("feedforward", "gated", "query")
+ATTENTIONS = [
+    *([f"model/attention={name}"] for name in CHOICES.names("model/attention") if name not in ("relation", *SET)),
+    ["model/attention=feedforward", "model.attention.squash=tanh", "model.attention.position_bias=9"],
+    ["model/attention=gated", "model.attention.hops=2"],
+    ["model/attention=query", "model.attention.hops=3"],
+    ["model/attention=query", "model.attention.query_from=first"],
+    ["model/attention=statistics", "model.attention.weights=uniform"],
 ]
 # Neither torch nor sentattn can be imported.
 WITHOUT_TORCH = """
@@ -61,12 +64,11 @@ def without_torch(folder: Path, *arguments: str) -> subprocess.CompletedProcess[
     return subprocess.run(program, capture_output=True, text=True, cwd=folder, check=False)
 
 
-def assert_same(run: LoadedRun) -> None:
-    """Asserts that the export predicts what the run predicts, for texts of several lengths at once."""
-    folder = run.path / export.ONNX
+def assert_same(folder: Path, model: LoadedRun | Classifier) -> None:
+    """Asserts that an export predicts what its model predicts, for texts of several lengths at once."""
     assert (folder / "predict.py").read_bytes() == Path(script.__file__).read_bytes()
     predictions = script.Model(folder).predict(TEXTS)
-    for prediction, expected in zip(predictions, run.predict(TEXTS), strict=True):
+    for prediction, expected in zip(predictions, model.predict(TEXTS), strict=True):
         exported, other = json.loads(json.dumps(prediction)), json.loads(json.dumps(expected.to_json()))
         for inside in ("cut", "parts", "ngrams", "ngram_weights"):  # the graph gives the sum alone
             other.pop(inside, None)
@@ -93,8 +95,8 @@ def test_a_text_without_a_token_is_predicted_next_to_others(exported: Callable[.
     assert without_torch(folder, "", "good film").returncode == 0
 
 
-LIKE_OTHERS = ("additive", "lstm_max", "lstm_mean")
-"""Variants whose parts are those of other variants."""
+LIKE_OTHERS = ("additive", "feedforward", "lstm", "lstm_max", "lstm_mean", "relation_plain", "wide")
+"""Variants whose parts are those of other models here."""
 
 
 # test_export_pieces.py has models over a pretrained encoder.
@@ -107,14 +109,41 @@ LIKE_OTHERS = ("additive", "lstm_max", "lstm_mean")
     ],
 )
 def test_every_variant_gives_the_predictions_of_its_run(name: str, exported: Callable[..., LoadedRun]) -> None:
-    assert_same(exported(f"model={name}"))
+    run = exported(f"model={name}")
+    assert_same(run.path / export.ONNX, run)
 
 
 @pytest.mark.parametrize("settings", OTHERS, ids=" ".join)
 def test_other_parts_and_settings_give_the_predictions_of_their_run(
     settings: tuple[str, ...], exported: Callable[..., LoadedRun]
 ) -> None:
-    assert_same(exported(*settings))
+    run = exported(*settings)
+    assert_same(run.path / export.ONNX, run)
+
+
+class Together(Attention):
+    """Several attentions over the same states: the hops of all, one after another."""
+
+    def __init__(self, parts: list[Attention]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+        self.hops = sum(part.hops for part in parts)
+        self.out_dim = max(part.out_dim for part in parts)
+
+    def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
+        attended = [part(states_BLD, mask_BL) for part in self.parts]
+        values = [pad(one.values_BRD, (0, self.out_dim - one.values_BRD.shape[2])) for one in attended]
+        return Attended(torch.cat(values, dim=1), torch.cat([one.weights_BRL for one in attended], dim=1))
+
+
+def test_every_attention_gives_its_weights(tmp_path: Path) -> None:
+    attention = Together([classifier("model=mean", *settings).model.attention for settings in ATTENTIONS])
+    together = classifier("model=mean")
+    together.model.attention = attention
+    together.model.pooling = Flatten(dim=attention.out_dim, hops=attention.hops)
+    together.model.head = Head(dim=attention.out_dim * attention.hops, classes=len(LABELS))
+    export_folder.write_export(together, tmp_path / "onnx")
+    assert_same(tmp_path / "onnx", together)
 
 
 @pytest.mark.slow
@@ -133,7 +162,7 @@ def test_any_parts_together(names: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def test_predictions_of_the_compared_models_differ_by_text(exported: Callable[..., LoadedRun]) -> None:
-    for settings in (("model=structured",), OTHERS[0]):
+    for settings in (("model=structured",), ("model=transformer",)):
         chances = [one.probabilities["pos"] for one in exported(*settings).predict(TEXTS)]
         assert max(chances) - min(chances) > 0.1
 
@@ -202,8 +231,8 @@ def test_a_model_that_cannot_be_exported_is_refused_by_name(slot: str, part: nn.
     exported = classifier("model=mean")
     setattr(exported.model, slot, part)
     own = __file__.rpartition("/")[2] if slot == "attention" else "sentattn.predict"  # the line that torch cannot read
-    assert_refused(lambda: export_folder.write_export(exported, tmp_path / "onnx"), "format", "unsupported", " mean ")
-    assert_refused(lambda: export_folder.write_export(exported, tmp_path / "onnx"), "format", "unsupported", own)
+    parts = (" mean ", own)
+    assert_refused(lambda: export_folder.write_export(exported, tmp_path / "onnx"), "format", "unsupported", *parts)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -19,7 +19,7 @@ def untrained(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
     return write_run(tmp_path_factory.mktemp("run"), "model=mean")
 
 
-def test_printed_lines_of_an_export(
+def test_an_export_is_printed_and_not_replaced_by_the_next(
     untrained: LoadedRun, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model, "load", lambda path, *, trust: {"latest": untrained}[path])
@@ -33,18 +33,10 @@ def test_printed_lines_of_an_export(
     assert re.findall(r"\d\.\de-\d\d", first)
     assert re.findall(r"\d x \d", first) == ["1 x 1", "1 x 2", "3 x 7", "1 x 9"]
     assert second == f'read a text with it: python {untrained.path / "onnx" / "predict.py"} "This movie is amazing"'
-
-
-def test_an_existing_folder_is_refused_and_left_as_it_is(
-    untrained: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = [str(untrained.path), "format=onnx", f"output={tmp_path / 'served'}"]
-    assert export.main(arguments) == 0
-    before = {file: file.read_bytes() for file in (tmp_path / "served").iterdir()}
-    capsys.readouterr()
-    assert export.main(arguments) == 2
-    assert "exists" in capsys.readouterr().err
-    assert {file: file.read_bytes() for file in (tmp_path / "served").iterdir()} == before
+    before = {file: file.read_bytes() for file in (untrained.path / "onnx").iterdir()}
+    assert export.main(["run=latest"]) == 2
+    assert "exists" in capfd.readouterr().err
+    assert {file: file.read_bytes() for file in (untrained.path / "onnx").iterdir()} == before
 
 
 @pytest.mark.parametrize(

@@ -170,18 +170,8 @@ def test_table_has_predictions(run: Run, logged: dict[str, Any]) -> None:
         assert classifier.predict([text])[0].probabilities[predicted] == pytest.approx(probability, abs=1e-5)
 
 
-def test_steps_are_logged(tmp_path: Path) -> None:
+def test_next_to_another_logger_the_run_is_complete_and_has_steps(tmp_path: Path) -> None:
     """20 steps in two epochs; a learning rate that a point shows is that of its step."""
-    few = ["logger.examples=0", "logger.table=0", "test=false", "trainer.log_every_n_steps=4"]
-    run = fit(tiny(f"output_dir={tmp_path}", "logger=wandb", *few))
-    points = [row for row in read(run.path)["history"] if "step/loss" in row]
-    assert [row["step"] for row in points] == [4, 8, 12, 16, 20]
-    assert all(0 < row["step/loss"] < 5 for row in points)
-    last = json.loads((run.path / "metrics.jsonl").read_text().splitlines()[-1])
-    assert points[-1]["step/lr"] == pytest.approx(last["train/lr"])
-
-
-def test_next_to_another_logger_the_run_is_complete(tmp_path: Path) -> None:
     several = ["logger=[csv,wandb]", "logger.wandb.project=two", "logger.wandb.examples=1", "callbacks=lr_monitor"]
     run = fit(tiny(f"output_dir={tmp_path}", *several, "trainer.log_every_n_steps=4"))
     logged = read(run.path)
@@ -192,6 +182,11 @@ def test_next_to_another_logger_the_run_is_complete(tmp_path: Path) -> None:
     assert {"val/confusion_matrix_table.path", "val/predictions.path"} <= keys
     assert any(key.startswith("attention/") for key in keys)
     assert (run.path / "csv" / "metrics.csv").is_file()
+    points = [row for row in logged["history"] if "step/loss" in row]
+    assert [row["step"] for row in points] == [4, 8, 12, 16, 20]
+    assert all(0 < row["step/loss"] < 5 for row in points)
+    last = json.loads((run.path / "metrics.jsonl").read_text().splitlines()[-1])
+    assert points[-1]["step/lr"] == pytest.approx(last["train/lr"])
 
 
 def test_plots_may_be_switched_off(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""What takes most of the time of a short test of studies is left out."""
+"""Studies that are started several times with the same settings."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import cache
 
@@ -10,12 +9,6 @@ import pytest
 
 from sentattn.config.request import read_request
 from sentattn.sweep import resume
-
-
-@pytest.fixture(autouse=True)
-def _no_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test cuts the power."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture(scope="module")

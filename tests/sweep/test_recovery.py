@@ -83,11 +83,10 @@ def stress(folder: Path, trials: int, count: int, moments: list[str], by_chance:
             process.kill()
 
 
-@pytest.mark.parametrize("seed", [0])
-def test_kill_9_of_each_process_of_a_sweep(tmp_path: Path, seed: int) -> None:
-    by_chance = random.Random(seed)
-    stress(tmp_path, 24, 1, by_chance.sample(KILLS, len(KILLS)), by_chance)
-    assert_whole(tmp_path, 24)
+def test_kill_9_of_each_process_of_a_sweep(tmp_path: Path) -> None:
+    by_chance = random.Random(0)
+    stress(tmp_path, 12, 1, by_chance.sample(KILLS, len(KILLS)), by_chance)
+    assert_whole(tmp_path, 12)
 
 
 @pytest.mark.slow
@@ -101,15 +100,15 @@ def test_kill_9_at_twenty_random_moments(tmp_path: Path, schedulers: int, sample
 
 
 def test_kill_9_of_one_of_two_schedulers(tmp_path: Path) -> None:
-    words = (16, "sleep=0.1", "epochs=2")
+    words = (8, "sleep=0.1", "epochs=2")
     survivor, victim = start(tmp_path, *words), start(tmp_path, *words)
-    until(lambda: len([*tmp_path.glob(".scheduler-[01]")]) == 2 and len(complete(tmp_path)) >= 3)
+    until(lambda: len([*tmp_path.glob(".scheduler-[01]")]) == 2 and len(complete(tmp_path)) >= 2)
     before = {record.number for record in complete(tmp_path)}
     victim.kill()
     output(victim)
     text = output(survivor)
     assert survivor.returncode == 0, text
-    assert_whole(tmp_path, 16, before)
+    assert_whole(tmp_path, 8, before)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,7 @@ def test_kill_9_of_one_of_two_schedulers(tmp_path: Path) -> None:
     ],
 )
 def test_a_signal_and_the_same_command_again(tmp_path: Path, numbers: list[signal.Signals], code: int) -> None:
-    process = start(tmp_path, 9, "sleep=1")
+    process = start(tmp_path, 9, "sleep=0.5")
     until(lambda: len(pids(tmp_path)) >= 2)
     for number in numbers:  # Ctrl-C reaches all processes of a terminal
         os.killpg(process.pid, number)

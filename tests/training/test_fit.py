@@ -101,10 +101,11 @@ def test_equal_seeds_have_equal_metrics(tiny_run: Run, tmp_path: Path) -> None:
     assert again.result["setting"] == other.result["setting"] == tiny_run.result["setting"]
 
 
-def test_without_test_the_test_set_is_not_evaluated(tmp_path: Path) -> None:
+def test_without_test_the_test_set_is_not_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = fit(tiny(f"output_dir={tmp_path}", "test=false", "trainer.max_epochs=1", "ema_decay=null"))
     assert not any(name.startswith("test/") for name in run.metrics)
     assert set(pq.read_table(run.path / "predictions.parquet")["split"].to_pylist()) == {"val"}
+    assert "diverged" not in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -220,10 +221,8 @@ def test_a_class_without_training_rows_cannot_be_balanced(tmp_path: Path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "scheduler"), [("adam", "constant"), ("adamw", "cosine"), ("sgd", "one_cycle"), ("adagrad", "step")]
-)
-def test_every_optimizer_and_every_schedule_trains(tmp_path: Path, optimizer: str, scheduler: str) -> None:
+@pytest.mark.parametrize(("optimizer", "scheduler"), [("adamw", "cosine"), ("sgd", "one_cycle"), ("adagrad", "step")])
+def test_other_optimizers_and_schedules_train(tmp_path: Path, optimizer: str, scheduler: str) -> None:
     extra = ["trainer.max_epochs=1", "data.limit=40", "test=false", f"optimizer={optimizer}", f"scheduler={scheduler}"]
     run = fit(tiny(f"output_dir={tmp_path}", *extra))
     assert run.result["status"] == "finished"
@@ -265,8 +264,3 @@ def test_a_rare_class_is_learned_with_class_weights(tmp_path: Path, capsys: pyte
     assert "every validation row" not in capsys.readouterr().err
     fit([*common, "optimizer.lr=1e-9", "trainer.max_epochs=1"])
     assert "predicts yes for every validation row" in capsys.readouterr().err
-
-
-def test_a_small_loss_is_not_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fit(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1", "test=false"))
-    assert "diverged" not in capsys.readouterr().err

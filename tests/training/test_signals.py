@@ -56,12 +56,12 @@ def _handlers_as_before() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("owner", "name", "call"),
     [
-        (LitClassifier, "training_step", 1),
+        pytest.param(LitClassifier, "training_step", 1, marks=pytest.mark.slow),
         (LitClassifier, "training_step", 13),
-        (LitClassifier, "training_step", 20),
-        (LitClassifier, "validation_step", 2),
+        pytest.param(LitClassifier, "training_step", 20, marks=pytest.mark.slow),
+        pytest.param(LitClassifier, "validation_step", 2, marks=pytest.mark.slow),
         (LitClassifier, "validation_step", 12),
-        (LitClassifier, "validation_step", 22),
+        pytest.param(LitClassifier, "validation_step", 22, marks=pytest.mark.slow),
         (LitClassifier, "test_step", 1),
     ],
 )
