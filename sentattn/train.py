@@ -65,6 +65,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn.config import command_line
+from sentattn.config.schema import FOLDS
 from sentattn.config.targets import needed_trust
 from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, SettingError, TrainingError
@@ -93,8 +94,8 @@ def fit(overrides: str | Sequence[str] = ()) -> TrainedRun:
 
     with connected(rank_info()):
         request = read_request([overrides] if isinstance(overrides, str) else overrides)
-        if request.seeds > 1 or request.check:
-            key = "check" if request.check else "seeds"
+        if len(request.runs()) > 1 or request.check:
+            key = "check" if request.check else "seeds" if request.seeds > 1 else FOLDS
             message = f"sentattn.fit trains one run: leave {key} out, or type sentattn.fit_grid for several."
             raise SettingError(Fault(key, "unsupported", message))
         [run] = fit_seeds(request)
@@ -161,7 +162,7 @@ def _train(arguments: list[str]) -> None:
 
         if request.origin is not None:
             require_encoder(Run(request.origin), settings)
-        check(settings, seeds=request.seeds, match_parameters=request.match_parameters)
+        check(settings, runs=len(request.runs()), match_parameters=request.match_parameters)
         return
     from sentattn.training.fit import fit_seeds
 
