@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ def join_folds(runs: Sequence[EvaluatedRun], split: str) -> tuple[list[Evaluated
         if get_path(run.settings, FOLDS) is None:
             joined.append(run)
         else:
-            trained[str(run.result["data"]), run.setting, run.seed][int(get_path(run.settings, FOLD))] = run
+            trained[str(run.result["data"]), run.setting, run.seed][int(get_path(run.settings, FOLD) or 0)] = run
     if trained and split != "test":
         message = f"split={split} is not of all rows once: runs with {FOLDS} are left out; type split=test."
         faults.append(Fault("split", "unsupported", message))
@@ -73,18 +74,19 @@ def _joined(by_fold: Mapping[int, EvaluatedRun], split: str) -> EvaluatedRun:
     ]
     row_N, id_N, group_N = (np.array([*chain(*(table[name].to_pylist() for table in tables))]) for name in columns)
     if len(np.unique(row_N)) < len(row_N):
-        message = f"{last.path}: the folds of seed {last.seed} have rows in common, as their data has changed; left out."
+        message = f"{last.path}: folds of seed {last.seed} have rows in common, as the data has changed; left out."
         raise RunError(Fault("data", "conflict", message))
     order_N = np.lexsort((row_N, id_N))
     labels_N, lengths_N, probabilities_NC = (
         np.concatenate(parts)[order_N]
         for parts in zip(*((run.rows.labels_N, run.rows.lengths_N, run.probabilities_NC) for run in runs), strict=True)
     )
-    measured = {key: _mean([run.result[key] for run in runs]) for key in MEASURED if key in last.result}
+    measured = {key: _mean([run.result.get(key) for run in runs]) for key in MEASURED}
+    fingerprint = hashlib.sha256(" ".join(str(run.fingerprint) for run in runs).encode()).hexdigest()[:16]
     return replace(
         last,
         settings={**last.settings, "data": {**last.settings["data"], "fold": None}},
-        result={**last.result, **measured, "data_fingerprint": " ".join(str(run.fingerprint) for run in runs)},
+        result={**last.result, **measured, "data_fingerprint": fingerprint},
         rows=Rows(tuple(id_N[order_N].tolist()), labels_N, group_numbers(group_N[order_N].tolist()), lengths_N),
         probabilities_NC=probabilities_NC,
         folds=[run.run for run in runs],
