@@ -133,8 +133,10 @@ class EvaluatedRun:
             message = f"The texts of split={split} are not those of the runs, and cannot be read again."
             raise RunError(Fault("split", "unsupported", message))
         if self.folds:
-            message = f"{FOLDS}={len(self.folds)}: several models have tested these rows, so their texts are not read."
-            raise RunError(Fault(FOLDS, "unsupported", f"{message} There are no references and no insight of them."))
+            message = (
+                f"{FOLDS}={len(self.folds)}: several models have tested these rows; texts are not read again, and "
+            )
+            raise RunError(Fault(FOLDS, "unsupported", f"{message}there are no references and no insight."))
         if not self.fingerprint:
             message = f"{self.path} does not say what texts it was trained on (data_fingerprint in {RESULT_FILE})."
             raise RunError(Fault("runs", "damaged", message))
