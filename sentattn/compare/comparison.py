@@ -348,9 +348,9 @@ class Comparison:
         """Returns remarks about the pairs that are tested."""
         notes = [*self._declared[1], *([self.plan.remark] if self.plan and self.plan.remark else [])]
         if not all(has_same_folds(self.settings[0], setting) for setting in self.settings):
-            seeds = [f"{setting.name} {', '.join(str(run.seed) for run in setting.runs)}" for setting in self.settings]
+            found = [f"{setting.name} {', '.join(str(run.seed) for run in setting.runs)}" for setting in self.settings]
             text = "Both settings of a pair need the same folds, and so the same seeds; there are"
-            notes.append(f"{text} {'; '.join(seeds)}.")
+            notes.append(f"{text} {'; '.join(found)}.")
         settings = [setting for pair in family for setting in (pair.first, pair.second)]
         if len(counts := {len(setting.runs) for setting in settings if not setting.deterministic}) > 1:
             notes.append(f"Numbers of seeds differ within the declared pairs: {', '.join(map(str, sorted(counts)))}.")
