@@ -19,6 +19,14 @@ share of the second class, lies above. The true difference is that of the mean o
 true differences are of one point on average and vary by `spread`; the errors of the single differences are equal, or
 between 1 and 8.
 
+Folds are those of a learner on rows of two classes with normal features. Both settings read two features that are the
+same, and two each of their own, which tell the classes apart as well, so that there is no difference; for a difference
+the second reads its own two with less signal. A training leaves out a fifth of its rows at random, as seeds differ. The
+true values are those on as many new rows, over all repetitions.
+
+  accuracy     share of repetitions in which the 95% interval of one setting's accuracy holds the true one
+  t test       share of repetitions without a difference in which a t test over folds, as if independent, finds one
+
 usage: python benchmarks/compare_error_rates.py [repetitions=2000] [only=WORD]
 """
 
@@ -27,17 +35,30 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from measure import read_options
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
+from scipy.stats import ttest_1samp
 
 from sentattn.compare.across import mean_of
 from sentattn.compare.metric import METRICS
-from sentattn.compare.statistics import FEWEST_DF, LEVEL, Estimate, Term, difference
+from sentattn.compare.statistics import (
+    AGREEMENT,
+    FEWEST_DF,
+    LEVEL,
+    TWO_EACH,
+    Estimate,
+    Term,
+    difference,
+    fold_average,
+)
+from sentattn.data.splits import draw_folds
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
 
 OF_SETTING, OF_SEED, OF_GROUP = 0.08, 0.13, 0.03
 MARGIN, POINT = 0.005, 0.01
@@ -109,8 +130,106 @@ def designs() -> Iterator[Design]:
     yield Design("3,000 films of 1 to 30 rows", [int(n) for n in np.random.default_rng(0).integers(1, 31, 3000)])
 
 
+@dataclass(frozen=True)
+class FoldDesign:
+    """Two settings whose rows are learned and tested in folds.
+
+    Attributes:
+        learner: `centroids`, the nearest mean of a class, or `neighbor`, the nearest row.
+        folds: Folds of each seed.
+        seeds: Seeds of both settings.
+        rows: Rows of the table.
+        groups: Groups of equally many rows, with a shift of their own in each feature; 0 for none.
+    """
+
+    learner: str
+    folds: int
+    seeds: int
+    rows: int = 300
+    groups: int = 0
+
+    @property
+    def name(self) -> str:
+        """For the table."""
+        groups = f" in {self.groups} groups" if self.groups else ""
+        return f"{self.learner}, {self.seeds} x {self.folds} folds, {self.rows} rows{groups}"
+
+    def draw(self, random: np.random.Generator, loss: float) -> tuple[list[Floats], Ints, Ints | None, Floats]:
+        """Returns correctness (S, N) of two settings, folds (S, N), groups, and the accuracy on new rows of both."""
+        labels = np.tile(np.arange(self.rows) % 2, 2)
+        x_ND = random.normal(size=(2 * self.rows, 6)) + np.outer(labels - 0.5, [0.7] * 4 + [0.7 - loss] * 2)
+        group_N = None
+        if self.groups:
+            units = np.repeat(np.arange(2 * self.groups), self.rows // self.groups)
+            x_ND += random.normal(0, 0.5, (2 * self.groups, 6))[units]
+            group_N = units[: self.rows]
+        seeds = random.integers(2**31, size=self.seeds)
+        fold_SN = np.array([draw_folds(labels[: self.rows], group_N, self.folds, int(seed)) for seed in seeds])
+        found, accuracies = [], []
+        for columns in ([0, 1, 2, 3], [0, 1, 4, 5]):
+            features_ND, correct_SN, accuracy = x_ND[:, columns], np.empty(fold_SN.shape), 0.0
+            for fold_N, correct_N in zip(fold_SN, correct_SN, strict=True):
+                for fold in range(self.folds):
+                    trained = np.flatnonzero((fold_N != fold) & (random.random(self.rows) < 0.8))
+                    predicted_N = LEARNERS[self.learner](features_ND[trained], labels[trained], features_ND)
+                    is_correct_N = predicted_N == labels
+                    correct_N[fold_N == fold] = is_correct_N[: self.rows][fold_N == fold]
+                    accuracy += float(is_correct_N[self.rows :].mean()) / fold_SN[:, 0].size / self.folds
+            found.append(correct_SN)
+            accuracies.append(accuracy)
+        return found, fold_SN, group_N, np.array(accuracies)
+
+
+def centroids(x_TD: Floats, labels_T: Ints, x_ND: Floats) -> Ints:
+    """Predicts the class whose mean is nearest."""
+    means_CD = np.array([x_TD[labels_T == label].mean(axis=0) for label in (0, 1)])
+    weights_D = means_CD[1] - means_CD[0]
+    predicted_N: Ints = (x_ND @ weights_D > means_CD.mean(axis=0) @ weights_D).astype(np.int64)
+    return predicted_N
+
+
+def neighbor(x_TD: Floats, labels_T: Ints, x_ND: Floats) -> Ints:
+    """Predicts the class of the nearest row."""
+    distances_NT = np.square(x_TD).sum(axis=1) - 2 * x_ND @ x_TD.T
+    predicted_N: Ints = labels_T[distances_NT.argmin(axis=1)]
+    return predicted_N
+
+
+LEARNERS = {"centroids": centroids, "neighbor": neighbor}
+
+
+def fold_designs() -> Iterator[FoldDesign]:
+    """Yields what is simulated of folds."""
+    for learner in LEARNERS:
+        for folds, seeds in ((5, 1), (5, 3), (5, 10), (10, 1), (10, 3)):
+            yield FoldDesign(learner, folds, seeds)
+        yield FoldDesign(learner, 5, 3, rows=100)
+        yield FoldDesign(learner, 5, 3, groups=30)
+
+
+def fold_rates(design: FoldDesign, repetitions: int) -> list[float]:
+    """Returns the rates of folds in the order of the table."""
+    random = np.random.default_rng(0)
+    alarms, plain = np.empty((2, repetitions), dtype=bool)
+    intervals, new = np.empty((repetitions, 2, 2)), np.empty((repetitions, 2))
+    for r in range(repetitions):
+        (first_SN, second_SN), fold_SN, group_N, _ = design.draw(random, loss=0.0)
+        gains_SN = first_SN - second_SN
+        alarms[r] = fold_average(gains_SN, fold_SN, group_N, half_rows=AGREEMENT).p_difference() < LEVEL
+        means = [gains_SN[s, fold_SN[s] == fold].mean() for s, fold in np.ndindex(design.seeds, design.folds)]
+        plain[r] = ttest_1samp(means, 0).pvalue < LEVEL
+        (first_SN, second_SN), fold_SN, group_N, new[r] = design.draw(random, loss=0.3)
+        gain = fold_average(first_SN - second_SN, fold_SN, group_N, half_rows=AGREEMENT)
+        accuracy = fold_average(first_SN, fold_SN, group_N, half_rows=TWO_EACH)
+        intervals[r] = gain.interval(), accuracy.interval()
+    first, second = new.mean(axis=0)
+    low, high = np.moveaxis(intervals, 2, 0)
+    coverage = ((low <= [first - second, first]) & (high >= [first - second, first])).mean(axis=0)
+    return [float(value) for value in (alarms.mean(), *coverage, (low[:, 0] > 0).mean(), plain.mean())]
+
+
 def main(words: list[str]) -> None:
-    """Prints a table of single pairs, and one of families."""
+    """Prints a table of single pairs, one of families, and one of folds."""
     options, _ = read_options(words, repetitions=2000, only="")
     repetitions, only = options["repetitions"], options["only"]
     print("design | alarms | coverage | equivalent | power | of z | no verdict")
@@ -135,6 +254,10 @@ def main(words: list[str]) -> None:
             if only in design.name:
                 found = family(design, count, repetitions)
                 print(f"{count} pairs, {design.name} | {' | '.join(f'{rate:.4f}' for rate in found)}", flush=True)
+    print("folds | alarms | coverage | accuracy | power | t test")
+    for folds in fold_designs():
+        if only in folds.name:
+            print(f"{folds.name} | {' | '.join(f'{rate:.4f}' for rate in fold_rates(folds, repetitions))}", flush=True)
 
 
 def f1_rates(share: float, rows: int, repetitions: int) -> tuple[float, float]:

@@ -28,7 +28,7 @@ from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import ENCODER_KEY
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.request import Request, read_request
-from sentattn.config.schema import COMMAND_KEYS, HASHED_BY_CONTENT, INIT_FROM, WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.schema import COMMAND_KEYS, FOLD, HASHED_BY_CONTENT, INIT_FROM, WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.search_space import CAST, Value, is_range, override, read_dimension
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress, plural
@@ -51,7 +51,7 @@ REFUSED_IN_GRID = {
     "--cfg job": ONE_TRAINING,
     "resume": "the same command with -m resumes what was interrupted; resume=DIR continues one run, without -m",
 }
-ONE_VALUE_IN_GRID = WITHOUT_EFFECT_ON_RESULT - {"seed", *HASHED_BY_CONTENT}
+ONE_VALUE_IN_GRID = WITHOUT_EFFECT_ON_RESULT - {"seed", FOLD, *HASHED_BY_CONTENT}
 GRID_METRIC = "val/accuracy"
 """What the progress shows of a run: all runs have it, also those that choose their best epoch by another metric."""
 RETRIES = 1
@@ -115,11 +115,12 @@ def read_cells(words: Sequence[str]) -> tuple[list[Cell], Tree]:
     if faults:
         raise SettingError(*dict.fromkeys(faults))
     cells: dict[tuple[object, ...], Cell] = {}  # of equal cells the first
-    seeds = max(request.seeds for request in requests.values())
-    for number, (combination, request) in itertools.product(range(seeds), requests.items()):
-        settings, texts = request.runs()[number], dict(_split(word) for word in combination)
-        seed = settings["seed"]
-        values = {key: types.parse(text) for key, text in texts.items() if key in varied - {"seed"}}
+    # The first run of each, then the second of each: all settings with their first seed and fold come first.
+    runs = itertools.zip_longest(*([(words, run) for run in each.runs()] for words, each in requests.items()))
+    for combination, settings in filter(None, itertools.chain.from_iterable(runs)):
+        seed, fold, texts = settings["seed"], get_path(settings, FOLD), dict(_split(word) for word in combination)
+        texts |= {} if fold is None else {FOLD: str(fold)}
+        values = {key: types.parse(text) for key, text in texts.items() if key in varied | {FOLD} - {"seed"}}
         values["seed"] = seed
         texts |= {key: settings[key] for key in (INIT_FROM,) if settings[key]}  # for all cells the same `latest`
         arguments = [f"{key}={text}" for key, text in texts.items() if key not in ("seed", "seeds")]
@@ -206,7 +207,9 @@ def train_grid(arguments: Sequence[str]) -> Grid:
     grid = Grid(cells)
     count = len({identity(cell.settings)[0] for cell in cells})
     seeds = plural(len({cell.settings["seed"] for cell in cells}), "seed")
-    print(f"{plural(len(cells), 'run')}: {plural(count, 'setting')}, {seeds}. ", end="")
+    folds = len({get_path(cell.settings, FOLD) for cell in cells} - {None})
+    counted = [plural(count, "setting"), seeds, *([plural(folds, "fold")] if folds else [])]
+    print(f"{plural(len(cells), 'run')}: {', '.join(counted)}. ", end="")
     print(f"{grid.finished()} finished, {grid.interrupted} to be resumed.", flush=True)
     if waiting := grid.waiting():
         for folder in {new_directory(cell.settings).parent for cell in waiting}:

@@ -68,6 +68,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn.config import command_line
+from sentattn.config.schema import FOLDS
 from sentattn.config.targets import needed_trust
 from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, SettingError, TrainingError
@@ -102,8 +103,8 @@ def fit(overrides: str | Sequence[str] = (), *, data: Any = None) -> TrainedRun:
     words = [overrides] if isinstance(overrides, str) else overrides
     with connected(rank_info()), ExitStack() as stack:
         request = read_request(words if data is None else memory.with_table(words))
-        if request.seeds > 1 or request.check:
-            key = "check" if request.check else "seeds"
+        if len(request.runs()) > 1 or request.check:
+            key = "check" if request.check else "seeds" if request.seeds > 1 else FOLDS
             message = f"sentattn.fit trains one run: leave {key} out, or type sentattn.fit_grid for several."
             raise SettingError(Fault(key, "unsupported", message))
         if data is not None:
@@ -173,7 +174,7 @@ def _train(arguments: list[str]) -> None:
 
         if request.origin is not None:
             require_encoder(Run(request.origin), settings)
-        check(settings, seeds=request.seeds, match_parameters=request.match_parameters)
+        check(settings, runs=len(request.runs()), match_parameters=request.match_parameters)
         return
     from sentattn.training.fit import fit_seeds
 

@@ -262,8 +262,15 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
         folder = Path(options["output_dir"])
         comparisons = [add_references(options["reference"], comparison, folder) for comparison in comparisons]
     _warn(faults)
-    explore, rows = options["pairs"] == "all", options["insight"]
-    comparisons = [_by_metric(each, options, explore=explore) for each in comparisons]
+    rows = options["insight"]
+    comparisons = [
+        replace(
+            comparison.by(options["metric"], options["margin"]),
+            explore=options["pairs"] == "all",
+            baseline=options["baseline"],
+        )
+        for comparison in comparisons
+    ]
     if options["plan"]:
         from sentattn.compare.plan import apply
 
@@ -283,15 +290,6 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
             _warn(faults)
             comparisons[number] = replace(comparison, insights=insights)
     return comparisons
-
-
-def _by_metric(comparison: Comparison, options: Tree, *, explore: bool) -> Comparison:
-    from sentattn.compare.metric import find_metric
-
-    metric = find_metric(options["metric"], comparison.labels, comparison.runs)
-    margin = metric.default_margin if options["margin"] is None else options["margin"]
-    baseline = options["baseline"]
-    return replace(comparison, metric=metric, margin=margin, explore=explore, baseline=baseline)
 
 
 def _default_split(paths: Sequence[Path]) -> str:

@@ -6,12 +6,15 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sentattn.compare.metric import ACCURACY, FEWEST_ROWS, MARGIN, Metric
+import numpy as np
+
+from sentattn.compare.folds import join_folds
+from sentattn.compare.metric import ACCURACY, FEWEST_ROWS, MARGIN, Metric, find_metric
 from sentattn.compare.pairs import Plan, SettingPair, best_against_reference, declared_indices
 from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs, rest
 from sentattn.compare.statistics import (
@@ -23,10 +26,11 @@ from sentattn.compare.statistics import (
     Verdict,
     adjusted,
     difference,
+    fold_average,
     mcnemar,
     verdict,
 )
-from sentattn.config.schema import SEEDS
+from sentattn.config.schema import FOLD, SEEDS
 from sentattn.config.targets import needed_trust
 from sentattn.console import plural
 from sentattn.errors import Fault, RunError, SettingError, suggestion
@@ -177,6 +181,11 @@ class Comparison:
         """Share of the rows of the largest class."""
         return majority_share(self.rows.labels_N)
 
+    @property
+    def folds(self) -> int:
+        """In how many folds the rows were tested; 0 where they are the test rows of each training."""
+        return len(self.runs[0].folds)
+
     def read_texts(self) -> tuple[TextData, Split]:
         """Reads the data set again, as `EvaluatedRun.read_texts` does; returns it and the texts of the rows."""
         if self.settings[0].runs[0].is_of_table:
@@ -218,6 +227,17 @@ class Comparison:
         numbers = declared_indices([setting.settings for setting in self.settings], trained_on)
         return [*pairs, *((self.settings[first], self.settings[second]) for first, second in numbers)], notes
 
+    def by(self, name: str, margin: float | None) -> Comparison:
+        """Returns the comparison by another metric; a `SettingError` if there is none of this name."""
+        metric = find_metric(
+            name,
+            self.labels,
+            ordered=self.ordered,
+            has_probabilities=all(run.has_probabilities for run in self.runs),
+            has_score=all(run.score_N is not None for run in self.runs),
+        )
+        return replace(self, metric=metric, margin=metric.default_margin if margin is None else margin)
+
     def find(self, name: str, key: str) -> Setting:
         """Returns the setting of a name; a `SettingError` about an option if there is none."""
         names = [setting.name for setting in self.settings]
@@ -244,17 +264,16 @@ class Comparison:
 
     def difference(self, first: Setting, second: Setting) -> Estimate | None:
         """Returns how much better the first of two settings is; None with too few seeds, groups or rows of a class."""
-        if not (first.has_seeds and second.has_seeds) or self._rare_classes:
+        has_seeds = first.has_seeds and second.has_seeds and has_same_folds(first, second)
+        if not has_seeds or self._rare_classes:
             return None
+        gains, group_N = (first.gains, second.gains), self.rows.group_N
+        if first.folds is not None:
+            of_pair = partial(fold_average, gains[0] - gains[1], first.folds, group_N)
+        else:
+            of_pair = partial(difference, *gains, group_N, deterministic=(first.deterministic, second.deterministic))
         width = self.metric.bounds[1] - self.metric.bounds[0]
-        estimate = difference(
-            first.gains,
-            second.gains,
-            self.rows.group_N,
-            deterministic=(first.deterministic, second.deterministic),
-            bounds=(-width, width),
-            half_rows=AGREEMENT if self.metric == ACCURACY else (),
-        )
+        estimate = of_pair(bounds=(-width, width), half_rows=AGREEMENT if self.metric == ACCURACY else ())
         return estimate if estimate.df >= FEWEST_DF else None
 
     def _test(self, pairs: Sequence[SettingPair], *, is_declared: bool) -> list[Pair]:
@@ -273,7 +292,7 @@ class Comparison:
             p_difference, p_equivalence = adjusted(p_difference, number), adjusted(p_equivalence, number)
             level /= max(1, number)
         return [
-            Pair(first, second, is_declared, estimate, p, q, level, verdict(estimate.centre, p, q))
+            Pair(first, second, is_declared, estimate, p, q, level, verdict(estimate.centre, p, q), first.basis)
             for (first, second, estimate), p, q in zip(found, p_difference, p_equivalence, strict=True)
         ]
 
@@ -302,7 +321,7 @@ class Comparison:
                 [
                     f"{first.name} and {second.name}"
                     for first, second in untested
-                    if first.has_seeds and second.has_seeds and not self._rare_classes
+                    if first.has_seeds and second.has_seeds and has_same_folds(first, second) and not self._rare_classes
                 ],
             ),
             (
@@ -312,7 +331,7 @@ class Comparison:
         ]
         notes = [(note, list[str]()) for note in self._notes(family, others)]
         blocks = [block for block in tested if block[1]] + notes + [block for block in lacking if block[1]]
-        if [len(setting.runs) for setting in self.settings] == [1, 1] and self.metric == ACCURACY:
+        if [len(setting.runs) for setting in self.settings] == [1, 1] and self.metric == ACCURACY and not self.folds:
             blocks.append((compare_models(self.settings, self.rows.group_N), []))
         paired = {setting.key for pair in self.declared for setting in pair}
         unpaired = [setting.name for setting in self.settings if setting.key not in paired]
@@ -339,6 +358,10 @@ class Comparison:
     def _notes(self, family: Sequence[Pair], exploratory: Sequence[Pair]) -> list[str]:
         """Returns remarks about the pairs that are tested."""
         notes = [*self._declared[1], *([self.plan.remark] if self.plan and self.plan.remark else [])]
+        if not all(has_same_folds(self.settings[0], setting) for setting in self.settings):
+            found = [f"{setting.name} {', '.join(str(run.seed) for run in setting.runs)}" for setting in self.settings]
+            text = "Both settings of a pair need the same folds, and so the same seeds; there are"
+            notes.append(f"{text} {'; '.join(found)}.")
         settings = [setting for pair in family for setting in (pair.first, pair.second)]
         if len(counts := {len(setting.runs) for setting in settings if not setting.deterministic}) > 1:
             notes.append(f"Numbers of seeds differ within the declared pairs: {', '.join(map(str, sorted(counts)))}.")
@@ -366,6 +389,11 @@ def read_comparisons(
     The arguments and errors are those of `read_runs`; returns the comparisons, and an error for each run left out.
     """
     runs, faults = read_runs(paths, split=split, where=where, trust=trust)
+    try:
+        runs, of_folds = join_folds(runs, split)
+    except RunError as error:
+        raise RunError(*faults, *error.faults) from error
+    faults += of_folds
     by_rows: dict[tuple[object, object], list[EvaluatedRun]] = defaultdict(list)
     for run in runs:
         by_rows[run.result["data"], run.rows.key].append(run)
@@ -387,6 +415,13 @@ def require_same_rows(key: str, value: object, comparisons: Sequence[Comparison]
         found = "; ".join(f"{comparison.data}, {comparison.counts}" for comparison in comparisons)
         message = f"{key}={value} is of runs with the same rows, not of {found}: choose by folder or where=."
         raise RunError(Fault(key, "conflict", message))
+
+
+def has_same_folds(first: Setting, second: Setting) -> bool:
+    """Whether each seed of two settings has tested each row in the same fold; of settings without folds always."""
+    if first.folds is None or second.folds is None:
+        return first.folds is second.folds
+    return np.array_equal(first.folds, second.folds)
 
 
 def compare_models(settings: Sequence[Setting], group_N: Ints | None) -> str:
@@ -418,6 +453,7 @@ def _more_seeds(setting: Setting) -> str:
     if last.is_of_table:
         return f"predictions of {plural(SEEDS - len(setting.runs), 'more seed')}, in the table"
     typed = f"from={shlex.quote(str(last.run.path))} seed={last.seed + 1} seeds={SEEDS - len(setting.runs)}"
+    typed += f" {FOLD}=null" if last.folds else ""
     return f"python -m sentattn.train {typed}{needed_trust(last.settings)}"
 
 

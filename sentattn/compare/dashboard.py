@@ -77,8 +77,8 @@ def comparison_pages(comparison: Comparison, *, entity: str, project: str) -> tu
 
 
 def comparison_runs(comparison: Comparison) -> list[Run]:
-    """Returns the runs of the leaderboard, one for each setting and seed."""
-    return [run.run for setting in comparison.leaderboard for run in setting.runs]
+    """Returns the runs of the leaderboard, one for each setting, seed and fold."""
+    return [each for setting in comparison.leaderboard for run in setting.runs for each in (run.folds or [run.run])]
 
 
 def study_pages(study: Path, *, entity: str, project: str) -> tuple[Workspace, Report]:

@@ -94,8 +94,10 @@ def csv_rows(comparisons: Sequence[Comparison], columns: Sequence[str] = ()) -> 
 
 def heading(comparison: Comparison) -> str:
     """Returns the heading of a leaderboard: its data, and what its numbers are."""
-    text = f"{comparison.title}: {comparison.counts}. Means over seeds with 95% intervals."
-    if len({run.fingerprint for setting in comparison.settings for run in setting.runs} - {None}) > 1:
+    means = f"seeds and {comparison.folds} folds, with approximate" if comparison.folds else "seeds with"
+    text = f"{comparison.title}: {comparison.counts}. Means over {means} 95% intervals."
+    trained_on = {run.fingerprint for setting in comparison.settings for run in setting.runs} - {None}
+    if len(trained_on) > (len(comparison.settings[0].runs) if comparison.folds else 1):
         text += " Not all settings were trained on the same rows."
     return text
 

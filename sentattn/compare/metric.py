@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from sentattn.compare.statistics import TWO_EACH
 from sentattn.config.schema import BETTER, BOUNDS
 from sentattn.errors import Fault, SettingError, suggestion
 from sentattn.metrics import CONFUSION_METRICS, ORDERED_ONLY, ROW_METRICS, Floats, Ints, class_values, confusion, f1
-
-if TYPE_CHECKING:
-    from sentattn.compare.runs import EvaluatedRun
 
 RowValues: TypeAlias = Callable[[Floats, Ints], Floats]
 """Returns a value for each row from the probabilities (N, C) and the labels (N,)."""
@@ -55,13 +52,6 @@ class Metric:
     bounds: tuple[float, float] = (0.0, 1.0)
     is_loss: bool = False
     classes: Sequence[int] | None = ()
-
-    def values(self, run: EvaluatedRun) -> Floats:
-        """Returns a value for each row of a run, (N,)."""
-        if self.of_rows is not None:
-            return self.of_rows(run.probabilities_NC, run.rows.labels_N)
-        assert run.score_N is not None, "find_metric has no score of runs without one"
-        return run.score_N
 
     @property
     def scale(self) -> float:
@@ -194,19 +184,19 @@ METRICS: Mapping[str, Metric] = {name: _named(name) for name in (*ROW_METRICS, *
 ACCURACY = METRICS["accuracy"]
 
 
-def find_metric(name: str, labels: Sequence[str], runs: Sequence[EvaluatedRun]) -> Metric:
-    """Returns a metric of runs on the same rows.
+def find_metric(name: str, labels: Sequence[str], *, ordered: bool, has_probabilities: bool, has_score: bool) -> Metric:
+    """Returns a metric of predictions.
 
     Args:
         name: Such as `f1_macro`, `recall:negative`, `auroc` or `score`.
         labels: The names of the classes.
-        runs: Those that are compared.
+        ordered: Whether classes are steps of a scale.
+        has_probabilities: Whether the probability of each class is known, not only the predicted one.
+        has_score: Whether there is a number for each row.
 
     Raises:
-        SettingError: If there is no such metric of these runs.
+        SettingError: If there is no such metric.
     """
-    ordered, has_probabilities = any(run.ordered for run in runs), all(run.has_probabilities for run in runs)
-    has_score = all(run.score_N is not None for run in runs)
     measure, _, label = name.partition(":")
     found = METRICS.get(name)
     if name == SCORE and has_score:

@@ -19,7 +19,7 @@ from sentattn.compare.pairs import Plan
 from sentattn.compare.runs import Setting, rest
 from sentattn.config import types
 from sentattn.config.compose import PRETRAINED, TOKENIZER_KEY, compose
-from sentattn.config.schema import SEEDS
+from sentattn.config.schema import FOLDS, SEEDS
 from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Kind, Node, Tree
 from sentattn.console import plural
@@ -84,8 +84,9 @@ def read_plan(path: Path) -> Plan:
 
 def _faults(path: Path, content: Node) -> Iterator[Fault]:
     """Yields the errors in the values of a plan that has all its keys."""
-    if len(set(content["seeds"])) < max(SEEDS, len(content["seeds"])):
-        message = f"plan={path}: seeds must be {SEEDS} or more different ones, got {types.as_typed(content['seeds'])}."
+    least = 1 if any(word.startswith(f"{FOLDS}=") for word in content["base"]) else SEEDS
+    if len(set(content["seeds"])) < max(least, len(content["seeds"])):
+        message = f"plan={path}: seeds must be {least} or more different ones, got {types.as_typed(content['seeds'])}."
         yield Fault("seeds", "range", message)
     for word in content["base"]:
         if "=" not in word:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,14 +18,14 @@ import numpy as np
 import yaml
 
 from sentattn.compare.metric import ACCURACY, METRICS, OF_PROBABILITIES, Metric
-from sentattn.compare.statistics import UNKNOWN_TERM, Estimate, average
+from sentattn.compare.statistics import UNKNOWN_TERM, Estimate, average, fold_average
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.hashing import counted, default, hashed
 from sentattn.config.parameters import leaves
-from sentattn.config.schema import CHOICES_KEY, INIT_FROM, SEEDS
+from sentattn.config.schema import CHOICES_KEY, FOLDS, INIT_FROM, SEEDS
 from sentattn.config.targets import TARGET_KEY, check_targets, label, needed_trust
 from sentattn.config.types import Node, Tree, as_typed, parse
-from sentattn.console import Progress
+from sentattn.console import Progress, plural
 from sentattn.errors import Fault, RunError, UserError, suggestion
 from sentattn.metrics import (
     ORDERED_ONLY,
@@ -63,13 +63,13 @@ class Rows:
     """The rows that runs were evaluated on: the hash of text and label, true class, group and number of tokens of each.
 
     `group_N` has the number of each row's group, such as its film; it is None where rows have none. Rows of a table of
-    predictions have the names that they have there, and no number of tokens.
+    predictions have the names that they have there, and no lengths, (0,).
     """
 
     row_ids: tuple[str, ...]
     labels_N: Ints
     group_N: Ints | None
-    lengths_N: Ints | None
+    lengths_N: Ints
 
     @cached_property
     def key(self) -> tuple[int, bytes]:
@@ -95,7 +95,8 @@ class EvaluatedRun:
     `setting` is the hash of the settings without the seed, `ordered` says whether classes are steps of a scale, as far
     as the run's model does, and `trials` is the number of trials of the study that found the setting, if any. A run of
     a table has the place of the table as its path, the name of its setting as `model.name` among its settings, and
-    may have a score for each row; without probabilities those of the predicted classes are 1.
+    may have a score for each row; without probabilities those of the predicted classes are 1. A run of folds has the
+    run of each fold and the fold in which each row was tested.
     """
 
     run: Run
@@ -111,11 +112,20 @@ class EvaluatedRun:
     score_N: Floats | None = None
     has_probabilities: bool = True
     is_of_table: bool = False
+    folds: Sequence[Run] = ()
+    fold_N: Ints | None = None
 
     @property
     def path(self) -> Path:
         """The run directory."""
         return self.run.path
+
+    def values(self, metric: Metric) -> Floats:
+        """Returns a value for each row, (N,), whose mean is the metric."""
+        if metric.of_rows is not None:
+            return metric.of_rows(self.probabilities_NC, self.rows.labels_N)
+        assert self.score_N is not None, "there is no metric `score` of runs without one"
+        return self.score_N
 
     @property
     def fingerprint(self) -> str | None:
@@ -129,6 +139,11 @@ class EvaluatedRun:
         if split not in EVALUATED_SPLITS:
             message = f"The texts of split={split} are not those of the runs, and cannot be read again."
             raise RunError(Fault("split", "unsupported", message))
+        if self.folds:
+            message = (
+                f"{FOLDS}={len(self.folds)}: several models have tested these rows; texts are not read again, and "
+            )
+            raise RunError(Fault(FOLDS, "unsupported", f"{message}there are no references and no insight."))
         if not self.fingerprint:
             message = f"{self.path} does not say what texts it was trained on (data_fingerprint in {RESULT_FILE})."
             raise RunError(Fault("runs", "damaged", message))
@@ -194,9 +209,21 @@ class Setting:
         return all(run.has_probabilities for run in self.runs)
 
     @property
+    def basis(self) -> str:
+        """What its errors come from, in words, where this is not its seeds."""
+        folds = len(self.runs[0].folds)
+        return f"approximately, {folds} folds x {plural(len(self.runs), 'seed')}" if folds else ""
+
+    @property
     def has_seeds(self) -> bool:
-        """Whether there are enough seeds to know how much another one would change."""
-        return self.deterministic or len(self.runs) >= SEEDS
+        """Whether there are enough seeds, or folds of one, to know how much another one would change."""
+        return self.deterministic or len(self.runs) >= SEEDS or len(self.runs) * len(self.runs[0].folds) >= SEEDS
+
+    @cached_property
+    def folds(self) -> Ints | None:
+        """The fold in which each row was tested, for each seed, (S, N); None without folds."""
+        folds = [run.fold_N for run in self.runs if run.fold_N is not None]
+        return np.stack(folds) if folds else None
 
     @property
     def parameters(self) -> float:
@@ -216,7 +243,7 @@ class Setting:
 
     def values(self, metric: Metric) -> Floats:
         """Returns a value for each seed and row, (S, N), whose mean over rows is the metric."""
-        return np.stack([metric.values(run) for run in self.runs])
+        return np.stack([run.values(metric) for run in self.runs])
 
     @cached_property
     def gains(self) -> Floats:
@@ -236,13 +263,12 @@ class Setting:
             known = self.ordered or metric.name not in ORDERED_ONLY
             known = known or metric == self.metric
             if known and (self.has_probabilities or metric.name not in OF_PROBABILITIES):
-                found[metric.name] = average(
-                    self.values(metric),
-                    self.rows.group_N,
-                    deterministic=self.deterministic,
-                    bounds=metric.bounds,
-                    half_rows=metric.half_rows,
-                )
+                values_SN, group_N = self.values(metric), self.rows.group_N
+                if self.folds is not None:
+                    of_metric = partial(fold_average, values_SN, self.folds, group_N)
+                else:
+                    of_metric = partial(average, values_SN, group_N, deterministic=self.deterministic)
+                found[metric.name] = of_metric(bounds=metric.bounds, half_rows=metric.half_rows)
         if self.has_probabilities:
             confidence_SN = self.probabilities.max(axis=2)
             errors = map(calibration_error, confidence_SN, self.correct)

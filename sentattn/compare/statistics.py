@@ -316,6 +316,38 @@ def _row_and_seed(values_SN: Floats, group_N: Ints | None) -> float:
     return sum(row_term(residuals_N, group_N).variance for residuals_N in residuals_SN) / (seeds * (seeds - 1))
 
 
+def fold_average(
+    values_SN: Floats,
+    fold_SN: Ints,
+    group_N: Ints | None = None,
+    *,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+    half_rows: Sequence[float] = (),
+) -> Estimate:
+    """Returns the mean of a value, such as a difference, over new rows that are learned and tested, approximately.
+
+    Each of r seeds divides the rows into k folds, and tests each fold by a training on the others. These trainings
+    share rows, so the variance of the mean over k r folds is s^2 (1 / (k r) + 1 / (k - 1)), where s^2 is the variance
+    of the folds and 1 / (k - 1) the ratio of test rows to others (Nadeau and Bengio 2003), with k r - 1 degrees of
+    freedom (Bouckaert and Frank 2004). It is no less than that of the rows: folds of few rows are alike by chance.
+
+    Args:
+        values_SN: A value for each seed and row.
+        fold_SN: The number of the fold in which the row was tested, from 0.
+        group_N: Number of each row's group, all rows of which are in one fold.
+        bounds: The least and the largest mean that are possible.
+        half_rows: Values that are added with half a row each.
+    """
+    sums_SK, rows_SK = (
+        np.array([np.bincount(fold_N, weights) for fold_N, weights in zip(fold_SN, given, strict=True)])
+        for given in (values_SN, np.ones_like(values_SN))
+    )
+    means_SK, values_N = sums_SK / rows_SK, values_SN.mean(axis=0)
+    variance = float(means_SK.var(ddof=1)) * (1 / means_SK.size + 1 / (means_SK.shape[1] - 1))
+    term = Term(max(variance, row_term(values_N, group_N, half_rows).variance), means_SK.size - 1)
+    return Estimate(float(values_N.mean()), [term], bounds, _mean(values_N, half_rows) if half_rows else None)
+
+
 def mcnemar(first_N: NDArray[np.bool_], second_N: NDArray[np.bool_], group_N: Ints | None = None) -> float:
     """Returns the p-value that two trained models are correct equally often (McNemar 1947).
 

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.runs import EvaluatedRun, Rows, group_numbers, read_row_numbers
+from sentattn.config.schema import FOLDS
 from sentattn.data.readers.tables import table_paths
-from sentattn.errors import DataError, Fault, suggestion
+from sentattn.errors import DataError, Fault, RunError, suggestion
 from sentattn.metrics import Floats, Ints
 from sentattn.run import Run, replacing, writing
 
@@ -85,6 +86,10 @@ def add_tables(sources: Sequence[str], comparisons: Sequence[Comparison], split:
     Raises:
         DataError: If the table is damaged, or has other texts or labels than the runs.
     """
+    if any(each.folds for each in comparisons):
+        raise DataError(
+            Fault("table", "unsupported", f"table= has no folds, as the runs of {FOLDS} have; leave it out.")
+        )
     lines = _read(table_paths(sources, "table"))
     by_data = {lines.path.stem: lines}
     if "data" in lines.texts:
@@ -202,7 +207,9 @@ def _runs(lines: Lines, data: str, known: Comparison | None) -> list[EvaluatedRu
     if (differs_N := (label_RN != first_N).any(axis=0)).any():
         message = "the label differs between settings" if known is None else f"the label is not that of {data}"
         raise lines.fault("label", "conflict", message, _at(ids, differs_N))
-    rows = Rows(tuple(ids), first_N, _groups(lines, line_RN, ids), None) if known is None else known.rows
+    rows = (
+        Rows(tuple(ids), first_N, _groups(lines, line_RN, ids), np.empty(0, np.int64)) if known is None else known.rows
+    )
     probabilities_TC, has_probabilities = _probabilities(lines, labels, line_RN, ids)
     score_T = lines.numbers.get(SCORE)
     found = []
@@ -320,6 +327,8 @@ def write_table(path: Path, comparisons: Sequence[Comparison]) -> None:
 
     tables = []
     for comparison in comparisons:
+        if comparison.folds:
+            raise RunError(Fault("format", "unsupported", f"format=predictions has no column of folds, as of {FOLDS}."))
         group_N, count = comparison.rows.group_N, len(comparison.rows.labels_N)
         for setting in comparison.leaderboard:
             for run in setting.runs:

@@ -11,7 +11,7 @@ from sentattn.config.arguments import NOT_TYPED, Argument, FaultAt
 from sentattn.config.groups import LIST_GROUPS, MISSING_VALUE, Choices, get_path, group_of, load, nodes
 from sentattn.config.hashing import OF_WORDS, WORD_TOKENIZERS
 from sentattn.config.parameters import known, leaves, read, settable
-from sentattn.config.schema import BETTER, COMMAND_KEYS, FIXED_IN_TRAINING, TOP
+from sentattn.config.schema import BETTER, COMMAND_KEYS, FIXED_IN_TRAINING, FOLD, FOLDS, TOP
 from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Kind, Node, Tree, as_typed
 from sentattn.errors import Fault, SettingError, closest
@@ -225,6 +225,7 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Yields the settings of each conflict, the kind of fault, and the message."""
     yield from _nothing_learned(c)
     yield from _words_alone(c)
+    yield from _folds_alone(c)
     if c.value("data.test_size") == 0 and c.value("test") is True:
         yield ("data.test_size",), "conflict", "data.test_size=0 leaves no rows to test on: type test=false with it."
     for path in POSITIONS:
@@ -247,6 +248,23 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     if c.value(MODE) in ("min", "max") and better not in (None, c.value(MODE)):
         message = f"{MODE}={c.value(MODE)} would keep the worst epoch by {metric}: type {MODE}={better}."
         yield (MODE, METRIC), "conflict", message
+
+
+def _folds_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Refuses folds beside other test or validation rows, and a fold that there is not."""
+    folds, fold = c.value(FOLDS), c.value(FOLD)
+    if folds is None:
+        if fold is not None:
+            yield (FOLD,), "no_effect", f"{FOLD}={as_typed(fold)} has no effect without {FOLDS}=NUMBER: leave it out."
+        return
+    if isinstance(fold, int) and isinstance(folds, int) and fold >= folds:
+        yield (FOLD, FOLDS), "range", f"{FOLD} must be 0 to {folds - 1} with {FOLDS}={folds}, got {fold}."
+    for key in ("data.val", "data.test", "data.test_size"):
+        if (value := c.value(key)) is not None:
+            message = f"{FOLDS}={folds} tests each row of data.train once: leave {key}={as_typed(value)} out."
+            yield (key, FOLDS), "conflict", message
+    if c.value("test") is False:
+        yield ("test", FOLDS), "conflict", f"{FOLDS}={folds} is for testing: leave test=false out."
 
 
 def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:

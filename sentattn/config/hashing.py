@@ -17,7 +17,15 @@ from omegaconf import OmegaConf
 
 from sentattn.config.groups import Choices, conf_dir, get_path, group_of, load
 from sentattn.config.parameters import Signature, known
-from sentattn.config.schema import CHOICES_KEY, CODE_KEY, LOGS_ALONE, TOP, WITHOUT_EFFECT_ON_RESULT, is_in_memory
+from sentattn.config.schema import (
+    CHOICES_KEY,
+    CODE_KEY,
+    FOLDS,
+    LOGS_ALONE,
+    TOP,
+    WITHOUT_EFFECT_ON_RESULT,
+    is_in_memory,
+)
 from sentattn.config.targets import TARGET_KEY, is_own, slots
 from sentattn.config.types import Node, Tree
 
@@ -72,6 +80,7 @@ NO_EFFECT: dict[str, Condition] = {
     "data.num_buckets": _has("data.batching", "sorted", "random"),
     "data.bucket_ratio": _has("data.batching", "sorted", "random"),
     "data.train_seed": _has("data.train_size", None),
+    "data.test_seed": _has_other(FOLDS),
     "trainer.gradient_clip_algorithm": _has("trainer.gradient_clip_val", None),
     "data.val_by": lambda s: all(get_path(s, f"data.{split}") for split in ("val", "test")),
     **dict.fromkeys(OF_WORDS, _has_other("data.tokenizer", *WORD_TOKENIZERS)),

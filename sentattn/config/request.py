@@ -39,9 +39,13 @@ class Request:
     match_parameters: str | None = None
 
     def runs(self) -> list[Settings]:
-        """The settings of each run: each has the seed after that of the one before."""
-        first = self.settings.seed
-        return [replace(self.settings, seed=seed) for seed in range(first, first + self.seeds)]
+        """The settings of each run: of each seed from the first on, and of each fold unless one is chosen."""
+        settings, data = self.settings, self.settings.data
+        seeds = range(settings.seed, settings.seed + self.seeds)
+        if data.get("folds") is None or data.get("fold") is not None:
+            return [replace(settings, seed=seed) for seed in seeds]
+        folds = [{**data, "fold": fold} for fold in range(data["folds"])]
+        return [replace(settings, seed=seed, data=each) for seed in seeds for each in folds]
 
 
 def read_request(arguments: Sequence[str]) -> Request:

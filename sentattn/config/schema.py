@@ -226,6 +226,9 @@ KEPT_BY_TRAINED_MODEL = frozenset(
 )
 """Settings of the data that a trained model keeps, or needs no more: testing it on other data cannot change them."""
 
+FOLDS, FOLD = "data.folds", "data.fold"
+"""The number of folds, and which is the test set: with the seed it tells the runs of a setting apart."""
+
 HASHED_BY_CONTENT = (
     *("data.vectors", "data.dataset", "data.config", "data.revision"),
     *("model.embedding.name", "model.embedding.revision"),
@@ -237,7 +240,7 @@ IN_MEMORY = "rows-in-memory-"
 
 WITHOUT_EFFECT_ON_RESULT = frozenset(
     {"seed", "output_dir", "checkpoint_minutes", "threads", "compile", "logger", "tags", "group", "test"}
-    | {*HASHED_BY_CONTENT, "data.path", "data.mirror", "data.cache_dir", "data.num_workers"}
+    | {*HASHED_BY_CONTENT, FOLD, "data.path", "data.mirror", "data.cache_dir", "data.num_workers"}
     | {"model.embedding.cache", "model.embedding.cache_layers"}
     | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
     | {f"trainer.{key}" for key in ("profiler", "detect_anomaly", "inference_mode", "limit_predict_batches")}

@@ -58,12 +58,12 @@ class TextData(LightningDataModule, ABC):
         cache_dir: Folder of tokenized corpora and downloads; null for `$SENTATTN_CACHE` or `~/.cache/sentattn`.
         mirror: Address of a server, or a folder, with copies of the downloads; null for their official addresses.
         num_workers: Processes that build batches; 0 builds them in the training process, which is fast enough.
-        seed: Seed of the order of the training rows.
+        seed: Seed of the order of the training rows, and with `folds` of their drawing.
         vector_size: Width of trained vectors.
         rank: Rank of this process.
         world_size: Number of processes of the training.
 
-    The attributes from `val_size` to `test_seed` are arguments of `splits.select`; `prepare` sets those after them.
+    The attributes from `val_size` to `fold` are arguments of `splits.select`; `prepare` sets those after them.
 
     Attributes:
         labels: Names of the classes, by index.
@@ -79,6 +79,8 @@ class TextData(LightningDataModule, ABC):
     val_by: By = "row"
     test_size: float | None = None
     test_seed: int | None = None
+    folds: int | None = None
+    fold: int = 0
     labels: tuple[str, ...]
     ordered: bool
     tokenizer: Tokenizer
@@ -183,10 +185,12 @@ class TextData(LightningDataModule, ABC):
             train_size=self.train_size,
             train_seed=self.train_seed,
             val_size=self.val_size,
-            split_seed=self.split_seed,
+            split_seed=self.split_seed + (self.seed if self.folds else 0),
             val_by=self.val_by,
             test_size=self.test_size,
             test_seed=self.test_seed,
+            folds=self.folds,
+            fold=self.fold,
         )
         warnings: list[str] = []
         if isinstance(rules, PieceTokenizer):

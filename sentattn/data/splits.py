@@ -52,6 +52,8 @@ def select(
     train_seed: int | None = None,
     test_size: float | None = None,
     test_seed: int | None = None,
+    folds: int | None = None,
+    fold: int = 0,
 ) -> Selection:
     """Selects rows from the splits of the source: test rows first, training rows last.
 
@@ -70,6 +72,9 @@ def select(
         test_size: Number or share of the test rows of the source, or of its training rows if it has none, of which 0
             takes none. None: its test rows, or else a tenth of its training rows, at most 10,000.
         test_seed: Seed of a stratified selection of test rows; None for the last rows.
+        folds: Number of folds of all rows, of which one is the test set; None for none. They are drawn with
+            `split_seed`.
+        fold: Which one, from 0.
 
     Raises:
         DataError: If a split is empty or has fewer rows than a setting asks for, or its groups cannot be divided.
@@ -82,7 +87,9 @@ def select(
         if others and len(rows["train"]) < (needed := 2 + len(others)):
             message = f"{len(rows['train'])} rows are too few: {needed} at least, with rows for {' and '.join(others)}."
             raise DataError(Fault("data.train", "missing", message))
-    if trains or "test" in rows:
+    if trains and folds is not None:
+        notes += _select_fold(corpus, rows, folds, fold, split_seed, val_by)
+    elif trains or "test" in rows:
         notes += _select_test(corpus, rows, test_size, test_seed, val_by)
     before = sum(map(len, rows.values()))
     rows = {split: its_rows[corpus.lengths[its_rows] > 0] for split, its_rows in rows.items()}
@@ -141,6 +148,77 @@ def _select_test(corpus: Corpus, splits: Splits, size: float | None, seed: int |
     selected = f"the last {number:,}" if seed is None else f"{number:,} (data.test_seed={seed})"
     notes = [f"The data has no test rows: {selected} of its {len(rows):,} rows are used for testing."]
     return notes if groups is None else [*notes, _groups_note("Test", groups, is_test)]
+
+
+def _select_fold(corpus: Corpus, splits: Splits, folds: int, fold: int, seed: int, by: By) -> list[str]:
+    """Selects a fold of all rows as test rows; returns notes.
+
+    Raises:
+        DataError: If the source has rows of its own for another split, or too few rows or groups for so many folds.
+    """
+    if others := " and ".join(split for split in splits if split != "train"):
+        message = f"data.folds={folds} tests each row once, and the data has {others} rows of its own: leave it out."
+        raise DataError(Fault("data.folds", "conflict", message))
+    if not 0 <= fold < folds:
+        raise DataError(Fault("data.fold", "range", f"data.fold must be 0 to {folds - 1}, got {fold}."))
+    rows = splits["train"]
+    labels, groups = corpus.labels[rows], corpus.groups[rows] if by == "group" else None
+    counts = np.bincount(labels)
+    if np.any(is_few := (counts > 0) & (counts < folds)):
+        few = corpus.classes[int(is_few.argmax())]
+        message = f"data.folds={folds} needs {folds} rows of each class, and {few!r} has {counts[is_few.argmax()]}."
+        raise DataError(Fault("data.folds", "range", message))
+    fold_N = draw_folds(labels, groups, folds, seed)
+    if (drawn := len(np.unique(fold_N))) < folds:
+        message = f"data.folds={folds} needs as many groups, and there are {drawn}; type data.val_by=row."
+        raise DataError(Fault("data.folds", "range", message))
+    for label in np.unique(labels):
+        if len(np.unique(fold_N[labels == label])) == 1:
+            message = f"data.folds={folds}: all rows of {corpus.classes[label]!r} are in one fold, as groups are whole"
+            raise DataError(Fault("data.folds", "conflict", f"{message}; type data.val_by=row."))
+    is_test = fold_N == fold
+    splits |= {"train": rows[~is_test], "test": rows[is_test]}
+    notes = [f"data.fold={fold} of {folds}, drawn with seed {seed}: {is_test.sum():,} rows are used for testing."]
+    return notes if groups is None else [*notes, _groups_note("Test", groups, is_test)]
+
+
+def draw_folds(labels: Rows, groups: Rows | None, folds: int, seed: int) -> Rows:
+    """Returns the number of each row's fold, from 0: at random, stratified by class, with whole groups.
+
+    Single rows are dealt out class by class, so that folds differ by one row at most, also in the rows of a class. Each
+    group goes to the fold that has the smallest share of its classes so far: large groups first, those of about the
+    same size in random order. A row without a group is one by itself.
+    """
+    random, fold_N = np.random.default_rng(seed), np.empty(len(labels), dtype=np.int64)
+    if groups is None:
+        order = random.permutation(len(labels))
+        fold_N[order[np.argsort(labels[order], kind="stable")]] = np.arange(len(labels)) % folds
+        return fold_N
+    alone = groups.max(initial=0) + 1 + np.arange(len(groups))
+    group_N = np.unique(np.where(groups == NO_GROUP, alone, groups), return_inverse=True)[1]
+    class_N = np.unique(labels, return_inverse=True)[1]
+    start_G, class_P, rows_P = _classes_of_groups(group_N, class_N)
+    share_P = rows_P / np.bincount(class_N)[class_P]
+    rows_G, fold_G = np.bincount(group_N), np.zeros(len(start_G) - 1, dtype=np.int64)
+    drawn_FC, order = np.zeros((folds, class_N.max() + 1)), random.permutation(len(rows_G))
+    for group in order[np.argsort(-np.floor(np.log2(rows_G[order])), kind="stable")]:
+        own = slice(*start_G[group : group + 2])
+        shares_F = drawn_FC[:, class_P[own]] @ rows_P[own]
+        fold_G[group] = fold = np.lexsort((drawn_FC.sum(axis=1), shares_F))[0]
+        drawn_FC[fold, class_P[own]] += share_P[own]
+    fold_N[:] = fold_G[group_N]
+    return fold_N
+
+
+def _classes_of_groups(group_N: Rows, class_N: Rows) -> tuple[Rows, Rows, Rows]:
+    """Returns the classes of each group, a group after another: where each group starts, each class, and its rows.
+
+    A group has few of the classes: these P pairs are fewer than G times C.
+    """
+    classes = int(class_N.max(initial=-1)) + 1
+    pairs, rows_P = np.unique(group_N * classes + class_N, return_counts=True)
+    group_P, class_P = np.divmod(pairs, classes)
+    return np.searchsorted(group_P, np.arange(group_N.max(initial=-1) + 2)), class_P, rows_P
 
 
 def _draw(labels: Rows, groups: Rows | None, number: int, seed: int) -> Mask:
@@ -279,12 +357,10 @@ def draw_groups(labels: Rows, groups: Rows, total: int, seed: int) -> Mask:
 
 def _draw_whole(labels: Rows, groups: Rows, total: int, seed: int) -> Mask:
     """Draws whole groups from rows that all have a group."""
-    classes, class_N = np.unique(labels, return_inverse=True)
+    class_N = np.unique(labels, return_inverse=True)[1]
     names, group_N = np.unique(groups, return_inverse=True)
-    # A group has few of the classes: P pairs of both, a group after another, and the rows of each.
-    pairs, rows_P = np.unique(group_N * len(classes) + class_N, return_counts=True)
-    group_P, class_P = np.divmod(pairs, len(classes))
-    start_G = np.searchsorted(group_P, np.arange(len(names) + 1))
+    start_G, class_P, rows_P = _classes_of_groups(group_N, class_N)
+    group_P = np.repeat(np.arange(len(names)), np.diff(start_G))
     rows_G, most_C = np.bincount(group_N), np.bincount(class_N) - 1
     shares_C = apportion(most_C + 1, total)
     limit_C = np.minimum(shares_C, most_C)

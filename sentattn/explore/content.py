@@ -192,14 +192,13 @@ def read_rows(models: Sequence[Model], split: str) -> tuple[Rows | None, list[Fa
     except UserError as error:
         return None, list(error.faults)
     runs = {numbers[setting.runs[0].path]: setting.runs[0] for setting in comparison.settings}
-    shown, lengths_N = sorted(runs), comparison.rows.lengths_N
-    assert lengths_N is not None, "runs have the lengths of their texts"
+    shown = sorted(runs)
     rows = Rows(
         data=comparison.data,
         names=models[shown[0]].classifier.labels,
         texts=texts,
         labels_N=comparison.rows.labels_N,
-        lengths_N=lengths_N,
+        lengths_N=comparison.rows.lengths_N,
         models=shown,
         probabilities_ANC=np.stack([runs[number].probabilities_NC for number in shown]),
     )

@@ -79,7 +79,7 @@ def _evaluation(run: LoadedRun, split: str) -> Tree:
     paths = [here, *(file.parent for file in here.parent.parent.glob(f"*/*/{RESULT_FILE}"))]
     with suppress(UserError):
         for comparison in read_comparisons(paths, split=split)[0]:
-            if this := [run for run in comparison.runs if run.path.resolve() == here]:
+            if this := [run for run in comparison.runs if run.path.resolve() == here and not run.folds]:
                 [seeds] = [setting for setting in comparison.settings if setting.key == key]
                 model = Setting("", this, deterministic=True, ordered=comparison.ordered)
                 of_model, of_seeds = setting_row(model), setting_row(seeds)

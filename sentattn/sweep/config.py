@@ -23,7 +23,7 @@ from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR, read_values
 from sentattn.config.groups import Choices, conf_dir, load
 from sentattn.config.request import read_request
-from sentattn.config.schema import INIT_FROM, TOP
+from sentattn.config.schema import FOLDS, INIT_FROM, TOP
 from sentattn.config.search_space import (
     Dimension,
     Value,
@@ -420,6 +420,9 @@ def _check_space(draft: Draft, space: Mapping[str, Dimension], faults: list[Faul
         try:
             request = read_request([*draft.arguments(), *(override(key, value) for key, value in values.items())])
             require_one_device(request.settings["trainer"], "in a sweep", "type gpus_per_trial=2")
+            if folds := request.settings["data"].get("folds"):
+                message = f"{FOLDS}={folds}: a sweep searches on one split of the rows; leave it out."
+                raise SettingError(Fault(FOLDS, "unsupported", message))
             settings = settings or request.settings
             trials.append((values, ()))
         except UserError as error:

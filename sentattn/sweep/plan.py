@@ -104,6 +104,8 @@ NOT_SEARCHED: dict[str, str] = {
             "data.limit",
             "data.val_size",
             "data.split_seed",
+            "data.folds",
+            "data.fold",
             "data.drop_duplicates",
         ),
         "trials on different data cannot be compared; start a study for each",

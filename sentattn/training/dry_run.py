@@ -48,8 +48,8 @@ TOLERANCE = 0.02
 """Share by which numbers of parameters that count as equal may differ."""
 
 
-def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = None) -> None:
-    """Prints data, shapes and parameters of a training, the time of three steps, and what so many seeds need on disk.
+def check(settings: Settings, *, runs: int = 1, match_parameters: str | None = None) -> None:
+    """Prints data, shapes and parameters of a training, the time of three steps, and what so many runs need on disk.
 
     Refuses a model in which padding has an influence, or whose weights are no shares of the real tokens.
 
@@ -109,8 +109,8 @@ def check(settings: Settings, *, seeds: int = 1, match_parameters: str | None = 
     checkpoint += weights if settings.ema_decay is None else 2 * weights
     free = shutil.disk_usage(next(path for path in Path(settings.output_dir, "x").absolute().parents if path.is_dir()))
     cached = f", {decimal(plan.missing.size)} for states" if plan and plan.has_room else ""
-    runs = decimal(seeds * (2 * checkpoint + weights))  # the best and the last checkpoint, and the model
-    print(f"Disk: {runs} for checkpoints and models{cached}; {decimal(free.free)} free in {settings.output_dir}.")
+    disk = decimal(runs * (2 * checkpoint + weights))  # the best and the last checkpoint, and the model
+    print(f"Disk: {disk} for checkpoints and models{cached}; {decimal(free.free)} free in {settings.output_dir}.")
     print("Nothing was trained; leave out check=true to train.")
 
 

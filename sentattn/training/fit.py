@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentattn import run as runs
+from sentattn.config.groups import get_path
 from sentattn.config.request import AUTO_RESUME, Request
-from sentattn.config.schema import Settings
+from sentattn.config.schema import FOLD, Settings
 from sentattn.console import Progress
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, Interruption, TrainingError
@@ -110,11 +111,11 @@ def fit(
 def fit_seeds(request: Request) -> Iterator[runs.Run]:
     """Trains the runs of a request one after another, and yields each when it has ended.
 
-    With `resume=auto` an interrupted run of a seed is continued; among several seeds finished runs are not trained
-    again. A training that fails, such as one whose loss became NaN, does not prevent those of the other seeds.
+    With `resume=auto` an interrupted run is continued; among several seeds or folds finished runs are not trained
+    again. A training that fails, such as one whose loss became NaN, does not prevent the others.
 
     Raises:
-        TrainingError: After the last seed, with the errors of all.
+        TrainingError: After the last run, with the errors of all.
     """
     if request.origin is not None:
         require_encoder(runs.Run(request.origin), request.settings)
@@ -122,19 +123,23 @@ def fit_seeds(request: Request) -> Iterator[runs.Run]:
         yield fit(request.settings, resume=Path(str(request.resume)))
         return
     faults: list[Fault] = []
-    for number, settings in enumerate(request.runs(), start=1):
-        if request.seeds > 1:
-            print(f"Seed {settings.seed}, run {number} of {request.seeds}.", flush=True)
+    several = request.runs()
+    for number, settings in enumerate(several, start=1):
+        fold = get_path(settings, FOLD)
+        name = f"seed={settings.seed}" if fold is None else f"seed={settings.seed} {FOLD}={fold}"
+        if len(several) > 1:
+            words = f"Seed {settings.seed}" if fold is None else f"Seed {settings.seed}, fold {fold}"
+            print(f"{words}, run {number} of {len(several)}.", flush=True)
         try:
             yield _fit(settings, request)
         except TrainingError as error:
-            if request.seeds == 1:
+            if len(several) == 1:
                 raise
-            faults += (replace(fault, message=f"seed={settings.seed}: {fault}") for fault in error.faults)
+            faults += (replace(fault, message=f"{name}: {fault}") for fault in error.faults)
         except Interruption as interruption:
-            if request.seeds == 1:
+            if len(several) == 1:
                 raise
-            advice = "to continue with all seeds, type the same command with resume=auto."
+            advice = "to continue with all runs, type the same command with resume=auto."
             raise Interruption(interruption.number, advice) from None
     if faults:
         raise TrainingError(*faults)
@@ -143,7 +148,7 @@ def fit_seeds(request: Request) -> Iterator[runs.Run]:
 def _fit(settings: Settings, request: Request) -> runs.Run:
     if request.resume is None:
         return fit(settings)
-    if request.seeds > 1 and (finished := ranks.broadcast(find_finished(settings))):
+    if len(request.runs()) > 1 and (finished := ranks.broadcast(find_finished(settings))):
         print(f"{finished} is finished.")
         return runs.load(finished)
     # The search locks runs, so that several ranks would find one another's locks.

@@ -16,7 +16,7 @@ from sentattn import run
 from sentattn.config.compose import ENCODER_KEY, TOKENIZER_KEY
 from sentattn.config.groups import get_path
 from sentattn.config.hashing import setting_hash
-from sentattn.config.schema import HASHED_BY_CONTENT
+from sentattn.config.schema import FOLD, HASHED_BY_CONTENT
 from sentattn.config.targets import needed_trust
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress
@@ -24,7 +24,7 @@ from sentattn.data.hub import content_hash, find_folder
 from sentattn.distributed.devices import resolve_precision
 from sentattn.errors import Fault, RunError, UserError
 
-SAME = ("seed", "test", *HASHED_BY_CONTENT)
+SAME = ("seed", "test", FOLD, *HASHED_BY_CONTENT)
 """Keys outside the hash of a setting in which duplicate runs are equal too."""
 Identity: TypeAlias = tuple[object, ...]
 
@@ -166,7 +166,9 @@ def find_finished(settings: Node, saved: SavedRuns | None = None) -> Path | None
         if not (result := _finished(saved_run, settings["seed"])):
             continue
         before = result.get("data_fingerprint")
-        now = _fingerprint(json.dumps(settings["data"], sort_keys=True)) if before else ""
+        data = settings["data"]
+        drawn_with = settings["seed"] if data.get("folds") else 0
+        now = _fingerprint(json.dumps(data, sort_keys=True), drawn_with) if before else ""
         is_other = now and before != now
         other = f"data_fingerprint {before}, now {now}" if is_other else _encoder_change(saved_run)
         if not other:
@@ -177,8 +179,8 @@ def find_finished(settings: Node, saved: SavedRuns | None = None) -> Path | None
 
 
 @cache
-def _fingerprint(data: str) -> str:
-    """Returns the hash of the rows that the data settings (JSON) select; empty where they cannot be read.
+def _fingerprint(data: str, seed: int) -> str:
+    """Returns the hash of the rows that data settings (JSON) select with a seed; empty where they cannot be read.
 
     It does not depend on vectors.
     """
@@ -186,7 +188,7 @@ def _fingerprint(data: str) -> str:
 
     try:
         with Progress() as progress:
-            module = build.build_data({"data": json.loads(data) | {"vectors": None}, "seed": 0})
+            module = build.build_data({"data": json.loads(data) | {"vectors": None}, "seed": seed})
             module.prepare(progress)
     except UserError as error:
         print(f"warning: the rows of finished runs cannot be compared: {error}", file=sys.stderr)
@@ -214,6 +216,6 @@ def _identity(saved: run.Run) -> Identity | None:
 
 
 def identity(settings: Node) -> Identity:
-    """Returns the key of duplicate runs: hash of the setting, seed, test, vectors."""
+    """Returns the key of duplicate runs: hash of the setting, seed, test, fold, vectors."""
     trainer = resolve_precision(settings["trainer"])
     return setting_hash({**settings, "trainer": trainer}), *(get_path(settings, key) for key in SAME)

@@ -16,6 +16,7 @@ from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.runs import EvaluatedRun, Rows, Setting
 from sentattn.config.compose import compose
 from sentattn.config.hashing import setting_hash
+from sentattn.data.splits import draw_folds
 from sentattn.run import Run, yaml_text
 
 
@@ -30,9 +31,11 @@ def make_run(
     split: str = "test",
     **result: Any,
 ) -> Path:
-    """Writes a finished run whose predictions are correct with a probability."""
+    """Writes a finished run whose predictions are correct with a probability; with `data.fold` of that fold alone."""
     settings = compose([*overrides, f"seed={seed}", "logger=none"])
-    path: Path = folder / settings["data"]["name"] / settings["model"]["name"] / f"2026-{setting_hash(settings)}-{seed}"
+    fold = settings["data"].get("fold")
+    name = f"2026-{setting_hash(settings)}-{seed}" + ("" if fold is None else f"-{fold}")
+    path: Path = folder / settings["data"]["name"] / settings["model"]["name"] / name
     (path / "model").mkdir(parents=True)
     (path / "config.yaml").write_text(yaml_text(settings))
     (path / "model" / "config.yaml").write_text(yaml.safe_dump({"ordered": False}))
@@ -42,8 +45,14 @@ def make_run(
     predicted = np.where(random.random(rows) < accuracy, labels, 1 - labels)
     confidence = random.uniform(0.55, 1, rows).astype(np.float32)
     probabilities = np.where(np.arange(2) == predicted[:, None], confidence[:, None], 1 - confidence[:, None])
-    write_predictions(path, split, labels, predicted, probabilities, groups)
-    log_loss = float(-np.log(probabilities[np.arange(rows), labels]).mean())
+    tested = np.arange(rows)
+    if fold is not None:
+        tested = np.flatnonzero(draw_folds(labels, groups, settings["data"]["folds"], seed) == fold)
+        result = {"data_fingerprint": f"{seed} {fold}", **result}
+        labels, predicted, probabilities = labels[tested], predicted[tested], probabilities[tested]
+        groups = None if groups is None else groups[tested]
+    write_predictions(path, split, labels, predicted, probabilities, groups, tested)
+    log_loss = float(-np.log(probabilities[np.arange(len(labels)), labels]).mean())
     metrics = {"val/accuracy": accuracy, f"{split}/accuracy": float((predicted == labels).mean())}
     metrics[f"{split}/log_loss"] = log_loss
     content = {
@@ -65,15 +74,22 @@ def make_run(
 
 
 def write_predictions(
-    path: Path, split: str, labels: Any, predicted: Any, probabilities: Any, groups: Any | None = None
+    path: Path,
+    split: str,
+    labels: Any,
+    predicted: Any,
+    probabilities: Any,
+    groups: Any | None = None,
+    rows: Any | None = None,
 ) -> None:
     """Writes `predictions.parquet` as a training does."""
     count = len(labels)
+    rows = np.arange(count) if rows is None else rows
     table = pa.table(
         {
             "split": [split] * count,
-            "row": np.arange(count),
-            "row_id": [f"{number:016x}" for number in range(count)],
+            "row": rows,
+            "row_id": [f"{number:016x}" for number in rows],
             "group": [""] * count if groups is None else [f"tt{group}" for group in groups],
             "length": np.full(count, 20, np.int32),
             "label": np.asarray(labels, np.int32),

@@ -17,6 +17,7 @@ from sentattn.errors import SettingError
 from sentattn.metrics import Floats, Ints, classifier_metrics
 
 LABELS = ["a", "b", "c"]
+KNOWN = {"has_probabilities": True, "has_score": False}
 
 
 def drawn(seed: int, rows: int = 300, classes: int = 3) -> tuple[Floats, Ints]:
@@ -46,8 +47,8 @@ def weighted(name: str, p_NC: Floats, labels_N: Ints, weights_N: Floats) -> floa
 @pytest.mark.parametrize("name", ["f1_macro", "f1_weighted", "quadratic_kappa", "recall:b", "f1:c", "auroc"])
 def test_a_row_has_the_metric_and_its_derivative_by_the_weight_of_the_row(name: str) -> None:
     p_NC, labels_N = drawn(0, classes=2 if name == "auroc" else 3)
-    metric = find_metric(name, LABELS[: p_NC.shape[1]], make_setting([p_NC], labels_N, ordered=True).runs)
-    values_N = metric.values(make_setting([p_NC], labels_N).runs[0])
+    metric = find_metric(name, LABELS[: p_NC.shape[1]], ordered=True, **KNOWN)
+    values_N = make_setting([p_NC], labels_N).runs[0].values(metric)
     assert values_N.mean() == pytest.approx(weighted(name, p_NC, labels_N, np.ones(300)), rel=1e-9)
     step = 1e-5
     for row in range(0, 300, 29):
@@ -63,19 +64,19 @@ def test_the_mean_over_rows_is_the_metric_for_any_predictions(seed: int, rows: i
     [run] = make_setting([p_NC], labels_N).runs
     expected = classifier_metrics(p_NC, labels_N, ordered=True)
     for name, metric in METRICS.items():
-        assert metric.values(run).mean() == pytest.approx(expected[name], rel=1e-9, abs=1e-9)
+        assert run.values(metric).mean() == pytest.approx(expected[name], rel=1e-9, abs=1e-9)
 
 
 def test_an_auroc_of_ties_is_a_half() -> None:
     labels_N = np.array([0, 1, 0, 1, 1])
     [run] = make_setting([np.full((5, 2), 0.5)], labels_N).runs
-    assert find_metric("auroc", ["no", "yes"], [run]).values(run) == pytest.approx(np.full(5, 0.5))
+    assert run.values(find_metric("auroc", ["no", "yes"], ordered=False, **KNOWN)) == pytest.approx(np.full(5, 0.5))
 
 
 @pytest.mark.parametrize("name", ["f1_macr", "recall:d", "auroc", "score", "quadratic_kappa", "f1"])
 def test_unknown_metrics_are_refused(name: str) -> None:
     with pytest.raises(SettingError) as error:
-        find_metric(name, LABELS, make_setting([drawn(0)[0]], drawn(0)[1]).runs)
+        find_metric(name, LABELS, ordered=False, **KNOWN)
     assert [(fault.key, fault.kind) for fault in error.value.faults] == [("metric", "unknown")]
 
 
@@ -83,7 +84,7 @@ def test_a_metric_of_probabilities_needs_them() -> None:
     setting = make_setting([drawn(0)[0]], drawn(0)[1])
     runs = [replace(run, has_probabilities=False) for run in setting.runs]
     with pytest.raises(SettingError):
-        find_metric("log_loss", LABELS, runs)
+        find_metric("log_loss", LABELS, ordered=False, has_probabilities=False, has_score=False)
     assert "log_loss" not in replace(setting, runs=runs).metrics
     assert "f1_macro" in replace(setting, runs=runs).metrics
 
@@ -107,9 +108,8 @@ def test_a_class_with_few_rows_gives_no_verdict_by_its_metrics() -> None:
     labels_N = np.repeat([0, 1], [200, 29])
     assert METRICS["f1_macro"].rare_classes(labels_N) == [1]
     assert METRICS["accuracy"].rare_classes(labels_N) == []
-    runs = make_setting([np.full((229, 2), 0.5)], labels_N).runs
-    assert find_metric("recall:no", ["no", "yes"], runs).rare_classes(labels_N) == []
-    assert find_metric("recall:yes", ["no", "yes"], runs).rare_classes(labels_N) == [1]
+    assert find_metric("recall:no", ["no", "yes"], ordered=False, **KNOWN).rare_classes(labels_N) == []
+    assert find_metric("recall:yes", ["no", "yes"], ordered=False, **KNOWN).rare_classes(labels_N) == [1]
 
 
 def test_a_margin_is_in_points_or_in_the_unit_of_a_loss() -> None:

@@ -23,6 +23,7 @@ from sentattn.compare.statistics import (
     adjusted,
     blocks,
     difference,
+    fold_average,
     group_df,
     jackknife,
     mcnemar,
@@ -335,3 +336,24 @@ def test_blocks_keep_groups_together_and_are_even() -> None:
     units = [len(set(groups[block == number])) for number in range(BLOCKS)]
     assert max(units) - min(units) <= 1
     assert len(set(blocks(7, None))) == 7
+
+
+def test_the_average_over_folds_is_the_corrected_repeated_t_test_of_nadeau_and_bengio() -> None:
+    values_SN = RANDOM.normal(0.3, 1, (3, 100))
+    fold_SN = np.array([RANDOM.permutation(np.arange(100) % 5) for _ in range(3)])
+    means = [values_SN[s, fold_SN[s] == fold].mean() for s in range(3) for fold in range(5)]
+    error = np.std(means, ddof=1) * math.sqrt(1 / 15 + 20 / 80)
+    ours = fold_average(values_SN, fold_SN)
+    assert ours.value == pytest.approx(values_SN.mean())
+    assert ours.p_difference() == pytest.approx(2 * stats.t.sf(abs(values_SN.mean()) / error, 14))
+    half = stats.t.ppf(0.975, 14) * error
+    assert ours.interval() == pytest.approx((values_SN.mean() - half, values_SN.mean() + half))
+
+
+@pytest.mark.parametrize("groups", [False, True])
+def test_folds_that_are_alike_have_the_error_of_their_rows(groups: bool) -> None:
+    values_N = np.tile([1.0, 0.0, 0.0, 0.0, -1.0], 20)
+    group_N = np.arange(100) // 10 if groups else None
+    ours = fold_average(values_N[None], np.arange(100)[None] // 20, group_N, half_rows=AGREEMENT)
+    assert ours.terms[0] == Term(row_term(values_N, group_N, AGREEMENT).variance, 4)
+    assert ours.error > 0

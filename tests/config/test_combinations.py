@@ -47,3 +47,21 @@ def test_names_of_folders_are_no_paths(key: str, name: str) -> None:
 
 def test_names_of_folders_may_have_punctuation() -> None:
     assert compose(["data.name=my-reviews_2.0", "data=imdb"])["data"]["name"] == "my-reviews_2.0"
+
+
+FOLDS = [*TABLE, "data.folds=5"]
+
+
+def test_folds_are_of_all_rows_and_are_tested() -> None:
+    assert compose([*FOLDS, "data.fold=4"])["data"]["fold"] == 4
+    assert kinds([*TABLE, "data.fold=0"]) == [("data.fold", "no_effect")]
+    assert kinds([*FOLDS, "data.fold=5"]) == [("data.fold", "range")]
+    assert kinds([*TABLE, "data.folds=1"]) == [("data.folds", "range")]
+    for word in ("data.val=b.csv", "data.test=b.csv", "data.test_size=9", "test=false"):
+        assert kinds([*FOLDS, word]) == [(word.partition("=")[0], "conflict")]
+
+
+def test_data_sets_with_test_rows_of_their_own_have_no_folds() -> None:
+    [fault] = faults(["data=imdb", "data.folds=5"])
+    assert (fault.key, fault.kind) == ("data.folds", "unknown")
+    assert "data=hub and data=table" in fault.message

@@ -78,7 +78,7 @@ def test_the_hash_does_not_depend_on_the_order() -> None:
     assert setting_hash(dict(reversed(settings.items()))) == setting_hash(settings)
 
 
-DEFAULTS = (2, "37e96c6e3545")
+DEFAULTS = (2, "6d580dbc9dea")
 """The format of runs, and the hash of all defaults that a hash leaves out."""
 
 
@@ -154,6 +154,8 @@ def test_a_typed_default_is_the_same_setting(line: str) -> None:
         ("data.num_buckets=3", "data.batching=sorted"),
         ("data.bucket_ratio=3", "data.batching=random"),
         ("data.train_seed=1", "data.train_size=null"),
+        ("data.test_seed=1", "data=table data.train=a data.folds=5"),
+        ("data.fold=1", "data=table data.train=a data.folds=5"),
         ("data.vocab_size=9", "data.tokenizer=tokenizer.json experiment=small"),
         ("data.val_by=row", "data=table data.train=a data.val=b data.test=c data.group=d"),
         ("model.wide.share=0.2", "model=wide"),

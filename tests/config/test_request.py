@@ -206,3 +206,10 @@ def test_no_reference_in_a_file_is_resolved(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("FOLDER", "elsewhere")
     file = write(tmp_path / "best.yaml", {"overrides": ["output_dir=${oc.env:FOLDER}"]})
     assert kinds([f"from={file}"], read_request) == [("output_dir", "type")]
+
+
+def test_each_seed_trains_each_fold_unless_one_is_chosen() -> None:
+    words = ["data=table", "data.train=a.csv", "data.folds=3", "seeds=2", "seed=4"]
+    runs = read_request(words).runs()
+    assert [(run.seed, run.data["fold"]) for run in runs] == [(4, 0), (4, 1), (4, 2), (5, 0), (5, 1), (5, 2)]
+    assert [(run.seed, run.data["fold"]) for run in read_request([*words, "data.fold=1"]).runs()] == [(4, 1), (5, 1)]

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from refusals import fault_of, refused
+from refusals import assert_refused, fault_of, refused
 
 from sentattn.data.corpus import Corpus, Row
-from sentattn.data.splits import MAX_TEST_ROWS, Selection, few_rows, num_rows, odd_labels, select
+from sentattn.data.splits import MAX_TEST_ROWS, By, Selection, draw_folds, few_rows, num_rows, odd_labels, select
 
 # Row 1 repeats row 0; "both" stands in train and test; test repeats itself once.
 TRAIN = ["one", "one", "two", "both", "three"]
@@ -364,3 +364,63 @@ def test_many_groups_and_classes_take_little_memory(corpus_of: Callable[..., Cor
         tracemalloc.stop()
     assert len(selection.rows["val"]) == 1500
     assert peak < 6000 * 1500  # a byte for each group and class
+
+
+def folds_of(corpus: Corpus, folds: int, seed: int = 0, by: By = "row") -> list[Selection]:
+    """The selections with each fold as the test set."""
+    settings = {"drop_duplicates": False, "val_size": 0.1, "split_seed": seed}
+    return [select(corpus, **settings, val_by=by, folds=folds, fold=fold) for fold in range(folds)]
+
+
+@pytest.mark.parametrize(("given", "by"), [(MANY, "row"), (FILMS, "group"), ([*FILMS, *MANY[:60]], "group")])
+def test_each_row_is_in_one_fold_with_its_share_of_each_class(
+    corpus_of: Callable[..., Corpus], given: list[Row], by: By
+) -> None:
+    corpus = corpus_of(train=given)
+    rows = [selection.rows for selection in folds_of(corpus, 5, by=by)]
+    assert sorted(np.concatenate([each["test"] for each in rows])) == list(range(len(given)))
+    assert all(sorted(np.concatenate([*each.values()])) == list(range(len(given))) for each in rows)
+    classes = np.array([np.bincount(corpus.labels[each["test"]], minlength=2) for each in rows])
+    assert np.ptp(classes, axis=0).max() <= (1 if by == "row" else 3), "a film has three rows of each class"
+    if by == "group":
+        train, test = ({row for row in rows[0][split] if corpus.group(row)} for split in ("train", "test"))
+        assert not groups(corpus, [*train]) & groups(corpus, [*test])
+
+
+def test_uneven_groups_make_even_folds() -> None:
+    random = np.random.default_rng(0)
+    group_N = np.repeat(np.arange(31), [60, *random.integers(1, 17, 30)])
+    labels = random.integers(3, size=len(group_N))
+    for seed in range(20):
+        sizes = np.bincount(draw_folds(labels, group_N, 5, seed))
+        assert np.ptp(sizes) <= 12, "the largest group has a fifth of the rows"
+
+
+def test_folds_are_drawn_with_the_seed(corpus_of: Callable[..., Corpus]) -> None:
+    corpus = corpus_of(train=FILMS)
+    for by in ("row", "group"):
+        one, same, other = (folds_of(corpus, 4, seed, by)[1].fingerprint(corpus) for seed in (0, 0, 1))  # type: ignore[arg-type]
+        assert one == same != other
+
+
+TWO = [Row(f"text {i}", i % 2, group=f"film {i % 2}") for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("given", "by", "key", "kind", "word"),
+    [
+        ({"train": MANY, "test": ["x"]}, "row", "data.folds", "conflict", "test rows"),
+        ({"train": [*MANY, Row("rare", 5)]}, "row", "data.folds", "range", "'class 5' has 1"),
+        ({"train": TWO[::2] + [replace(row, label=1) for row in TWO[::2]]}, "group", "data.folds", "range", "are 1"),
+        ({"train": [*TWO, replace(TWO[0], group="film 2")]}, "group", "data.folds", "conflict", "data.val_by=row"),
+    ],
+)
+def test_rows_that_cannot_be_divided_into_folds(
+    corpus_of: Callable[..., Corpus], given: dict[str, list[Row]], by: By, key: str, kind: str, word: str
+) -> None:
+    assert_refused(lambda: folds_of(corpus_of(**given), 3, by=by), key, kind, word)
+
+
+def test_a_fold_that_there_is_not(corpus_of: Callable[..., Corpus]) -> None:
+    settings = {"drop_duplicates": False, "val_size": 0.1, "split_seed": 0}
+    assert refused(lambda: select(corpus_of(train=MANY), **settings, folds=5, fold=5)) == [("data.fold", "range")]  # type: ignore[arg-type]

@@ -214,3 +214,15 @@ def test_a_model_is_tested_on_a_file_without_groups(table_of: Callable[..., Tabl
 
 def test_a_missing_column_of_groups_is_named(table_of: Callable[..., Table]) -> None:
     assert_refused(lambda: table_of(group="product").prepare(), "", "missing", "data.group=COLUMN")
+
+
+def test_each_row_of_a_table_is_tested_in_one_fold(table_of: Callable[..., Table]) -> None:
+    data = [table_of(folds=5, fold=fold) for fold in range(5)]
+    assert [counts(each, "test") for each in data] == [[4, 6, 2]] * 5
+    assert sorted(row for each in data for row in each.split("test").row.tolist()) == list(range(60))
+    assert [len(data[0].split(split)) for split in ("train", "val", "test")] == [43, 5, 12]
+    assert "data.fold=3 of 5, drawn with seed 0: 12 rows" in "\n".join(data[3].report)
+    assert len({each.fingerprint for each in data}) == 5
+    with_seed, with_split_seed = table_of(folds=5, fold=3, seed=2), table_of(folds=5, fold=3, split_seed=2)
+    assert with_seed.split("test").row.tolist() == with_split_seed.split("test").row.tolist()
+    assert with_seed.split("test").row.tolist() != data[3].split("test").row.tolist()

@@ -159,3 +159,21 @@ def test_cells_start_from_different_runs(latest: str) -> None:
     shutil.copytree(latest, "other")
     cells, _ = read_cells([f"init_from=choice({latest},other)", "seeds=2"])
     assert [cell.settings["init_from"] for cell in cells] == [latest, "other"] * 2
+
+
+def test_folds_are_cells(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\nfine,good\n")
+    words = ["model=mean,structured", "data=table", f"data.train={tmp_path / 'a.csv'}"]
+    assert names(*words, "data.folds=2", "seeds=2")[:4] == [
+        "model=mean, fold=0, seed=0",
+        "model=structured, fold=0, seed=0",
+        "model=mean, fold=1, seed=0",
+        "model=structured, fold=1, seed=0",
+    ]
+    assert len(names(*words, "data.folds=2", "seeds=2")) == 8
+    assert names(*words[1:], "data.folds=2", "data.fold=1") == ["fold=1, seed=0"]
+    cells, _ = read_cells([*words[1:], "data.folds=2,3"])
+    assert [cell.name for cell in cells] == [
+        f"folds={folds}, fold={fold}, seed=0" for fold, folds in ((0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+    ]
+    assert cells[2].arguments[-3:] == ["data.folds=2", "data.fold=1", "seed=0"]

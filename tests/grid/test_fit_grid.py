@@ -88,3 +88,19 @@ def test_a_class_of_ones_own_that_was_edited_trains_its_new_code(
     assert "of the first\n" in logs[0]
     assert "of the second edition\n" in logs[1]
     assert "of the first\n" not in logs[1]
+
+
+def test_folds_of_each_seed_are_trained_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "reviews.csv"
+    texts = [f"it is {word} {i}" for i in range(10) for word in ("good", "bad")]
+    table.write_text("text,label\n" + "".join(f"{text},{text.split()[2]}\n" for text in texts))
+    words = tiny("data=table", f"data.train={table}", "data.folds=2", "threads=1", f"output_dir={tmp_path}", "seeds=2")
+    words = [word for word in words if not word.startswith("data.limit")]
+    assert refused(lambda: sentattn.fit(words[:-1])) == [("data.folds", "unsupported")]
+    runs = sentattn.fit_grid(words)
+    assert [(run.settings["seed"], run.settings["data"]["fold"]) for run in runs] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert len({run.result["data_fingerprint"] for run in runs}) == 4
+    assert len({run.result["setting"] for run in runs}) == 1
+    capfd.readouterr()
+    assert [run.path for run in sentattn.fit_grid(words)] == [run.path for run in runs]
+    assert capfd.readouterr().out == "4 runs: 1 setting, 2 seeds, 2 folds. 4 finished, 0 to be resumed.\n"

@@ -36,6 +36,7 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         *((f"{key}=true", key, "unsupported") for key in ("seeds", "resume", "check", "trainer.devices", "test")),
         ("data=choice(demo,imdb)", "data", "unsupported"),
         ("data.limit=range(100,300,100)", "data.limit", "unsupported"),
+        ("data.folds=3,5", "data.folds", "unsupported"),
         ("threads=range(1,3)", "threads", "unsupported"),
         ("seed=range(1,4)", "seed", "unsupported"),
         ("seed=1,2", "seed", "unsupported"),
@@ -158,3 +159,7 @@ def test_broken_yaml_and_missing_files(tmp_path: Path) -> None:
     (fault,) = faults("sweep=defalt")
     assert (fault.key, fault.kind) == ("sweep", "not_found")
     assert "Did you mean 'default'?" in fault.message
+
+
+def test_a_sweep_searches_on_one_split() -> None:
+    assert kinds(LR, "data=table", "data.train=a.csv", "data.folds=5") == [("data.folds", "unsupported")]

@@ -34,7 +34,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
         patch.chdir(folder)
-        check(settings_of(tiny()), seeds=3)
+        check(settings_of(tiny()), runs=3)
     assert list(folder.iterdir()) == []
     return out.getvalue()
 

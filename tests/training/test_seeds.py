@@ -19,7 +19,8 @@ from sentattn.training.fit import fit_seeds
 
 def make_run(folder: Path, settings: dict[str, Any], *, status: str | None = "finished", **metrics: float) -> Run:
     """A run directory as a training leaves it, with these metrics."""
-    path = folder / settings["data"]["name"] / settings["model"]["name"] / f"20260101-00000{settings['seed']}-abcd"
+    name = f"20260101-00000{settings['seed']}-abcd{settings['data'].get('fold', '')}"
+    path = folder / settings["data"]["name"] / settings["model"]["name"] / name
     (path / "checkpoints").mkdir(parents=True)
     (path / "config.yaml").write_text(yaml_text(settings))
     (path / "checkpoints" / "last.ckpt").touch()
@@ -148,3 +149,15 @@ def test_an_error_of_the_data_ends_all_seeds(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(training, "fit", train)
     assert refused(lambda: list(fit_seeds(read_request(["seeds=3", f"output_dir={tmp_path}"])))) == [("", "failed")]
+
+
+def test_each_fold_is_trained_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = Trained(monkeypatch, tmp_path, failing=(1,))
+    words = ["data=table", "data.train=a.csv", "data.folds=2", "seeds=2", f"output_dir={tmp_path}"]
+    with pytest.raises(TrainingError) as caught:
+        list(fit_seeds(read_request(words)))
+    assert train.seeds == [0, 0, 1, 1]
+    assert "Seed 0, fold 1, run 2 of 4." in capsys.readouterr().out
+    assert [fault.message[:19] for fault in caught.value.faults] == ["seed=1 data.fold=0:", "seed=1 data.fold=1:"]

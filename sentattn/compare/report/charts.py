@@ -239,9 +239,12 @@ def log_ticks(low: float, high: float) -> list[float]:
 def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
     """Metrics of the validation rows by epoch, a line for each run; of a single run also those of training rows."""
     runs = [
-        (rank, setting.name, run) for rank, setting in enumerate(settings[:MAX_DRAWN], start=1) for run in setting.runs
+        (rank, setting.name, str(run.seed) + (f", fold {fold}" if run.folds else ""), of_fold.path)
+        for rank, setting in enumerate(settings[:MAX_DRAWN], start=1)
+        for run in setting.runs
+        for fold, of_fold in enumerate(run.folds or [run.run])
     ]
-    curves = [(rank, name, str(run.seed), learning_curve(run.path)) for rank, name, run in runs]
+    curves = [(rank, name, seed, learning_curve(path)) for rank, name, seed, path in runs]
     is_single = len(runs) == 1
     charts = []
     for title, metric, trained in CURVES:

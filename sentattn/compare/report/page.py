@@ -100,12 +100,12 @@ def part(comparison: Comparison) -> Part:
     names, ranked, rows = comparison.labels, comparison.leaderboard, comparison.rows
     first, is_single = ranked[0], len(ranked) == 1
     is_run, metric = (
-        is_single and len(first.runs) == 1 and not first.runs[0].is_of_table,
+        is_single and len(first.runs) == 1 and not first.runs[0].is_of_table and not comparison.folds,
         comparison.metric.name.capitalize(),
     )
     choices = worst_errors(ranked, rows.labels_N) if is_single else disagreements(ranked)
     slices: list[charts.Slices] = [
-        ("tokens", {} if rows.lengths_N is None else by_length(rows.lengths_N), True),
+        ("tokens", by_length(rows.lengths_N) if rows.lengths_N.size else {}, True),
         ("class", by_value(rows.labels_N, dict(enumerate(names))), comparison.ordered),
     ]
     shown: Sequence[Example] = ()
@@ -128,7 +128,11 @@ def part(comparison: Comparison) -> Part:
         *_with_charts(Section(f"{metric} against labels", by_rows, note=LABEL_NOTE, has_key=False)),
         *_insight(comparison),
         *_with_charts(
-            Section("Accuracy by kind of text", charts.slice_charts(slices, ranked), note=SLICE_NOTE),
+            Section(
+                "Accuracy by kind of text",
+                [] if comparison.folds else charts.slice_charts(slices, ranked),
+                note=SLICE_NOTE,
+            ),
             Section(
                 "Reliability",
                 charts.reliability_chart([s for s in ranked if s.has_probabilities]),

@@ -8,7 +8,9 @@ import reprlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Le
 
 from sentattn.config.types import Count, Fraction, Tree, Whole, checked
 from sentattn.data.cache import Progress, no_progress, sha256
@@ -180,6 +182,9 @@ class RecordData(TextData):
         test_size: Test rows, their number or a share below 1; null for all test rows, or else a tenth of the training
             rows, at most 10,000. 0 selects none, with `test=false`.
         test_seed: Seed of the selection of test rows.
+        folds: Number of folds into which all rows are divided, by class and, with `val_by=group`, in whole groups, with
+            `split_seed` plus `seed`; null for none. Each fold is the test set of a training on the others.
+        fold: Which fold is the test set, from 0; null trains with each in turn.
         settings: Those of `TextData`.
     """
 
@@ -195,6 +200,8 @@ class RecordData(TextData):
         split_seed: Whole = 0,
         test_size: Count | Fraction | None = None,
         test_seed: Whole = 0,
+        folds: Annotated[int, Ge(2), Le(20)] | None = None,
+        fold: Whole | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
@@ -203,6 +210,7 @@ class RecordData(TextData):
         self.val_size, self.split_seed = val_size, split_seed
         self.val_by = val_by or ("row" if group is None else "group")
         self.test_size, self.test_seed = test_size, test_seed
+        self.folds, self.fold = folds, fold or 0
         self._evaluated: tuple[str, Sequence[str], bool] | None = None
 
     def test_only(self, split: str, labels: Sequence[str], *, ordered: bool) -> None:

@@ -1,0 +1,103 @@
+"""The runs of the folds of a seed as one run, whose predictions are those of all rows."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from sentattn.compare.runs import EvaluatedRun, Rows, group_numbers
+from sentattn.config.groups import get_path
+from sentattn.config.schema import FOLD, FOLDS
+from sentattn.config.targets import needed_trust
+from sentattn.errors import Fault, RunError
+
+MEASURED = ("metrics", "parameters", "seconds", "tokens_per_second", "latency_ms", "peak_memory_bytes")
+"""Keys of a `result.json` of which the mean over folds is taken."""
+
+
+def join_folds(runs: Sequence[EvaluatedRun], split: str) -> tuple[list[EvaluatedRun], list[Fault]]:
+    """Returns runs with those of each setting and seed that were tested on folds as one; of a fold the latest counts.
+
+    A seed that lacks a fold is left out, with an error that has the command that trains it.
+
+    Raises:
+        RunError: If none is left.
+    """
+    joined: list[EvaluatedRun] = []
+    faults: list[Fault] = []
+    trained: dict[tuple[str, str, int], dict[int, EvaluatedRun]] = defaultdict(dict)
+    for run in sorted(runs, key=lambda run: run.path.name):  # the names of directories begin with the time
+        if get_path(run.settings, FOLDS) is None:
+            joined.append(run)
+        else:
+            trained[str(run.result["data"]), run.setting, run.seed][int(get_path(run.settings, FOLD) or 0)] = run
+    if trained and split != "test":
+        message = f"split={split} is not of all rows once: runs with {FOLDS} are left out; type split=test."
+        faults.append(Fault("split", "unsupported", message))
+        trained.clear()
+    for by_fold in trained.values():
+        try:
+            joined.append(_joined(by_fold, split))
+        except RunError as error:
+            faults += error.faults
+    if not joined:
+        raise RunError(*faults)
+    return joined, faults
+
+
+def _joined(by_fold: Mapping[int, EvaluatedRun], split: str) -> EvaluatedRun:
+    """Returns the runs of a seed by their folds as one, its rows in the order of their hashes.
+
+    Raises:
+        RunError: If a fold is missing, or a row was tested twice.
+    """
+    last = by_fold[max(by_fold)]
+    folds, place = int(get_path(last.settings, FOLDS)), shlex.quote(str(last.path)) + needed_trust(last.settings)
+    if missing := [str(fold) for fold in range(folds) if fold not in by_fold]:
+        command = f"python -m sentattn.train {'-m ' * (len(missing) > 1)}from={place} {FOLD}={','.join(missing)}"
+        message = f"seed {last.seed} of {last.path} has {len(by_fold)} of {folds} folds and is left out; to train the"
+        raise RunError(Fault("runs", "missing", f"{message} others: {command}"))
+    runs = [by_fold[fold] for fold in range(folds)]
+    fold_N = np.repeat(np.arange(folds), [len(run.rows.labels_N) for run in runs])
+    filters, columns = [("split", "==", split)], ["row", "row_id", "group"]
+    tables = [
+        pq.read_table(run.run.predictions(split), columns=columns, filters=filters, partitioning=None) for run in runs
+    ]
+    row_N, id_N, group_N = (np.array([*chain(*(table[name].to_pylist() for table in tables))]) for name in columns)
+    if len(np.unique(row_N)) < len(row_N):
+        message = f"{last.path}: folds of seed {last.seed} have rows in common, as the data has changed; left out."
+        raise RunError(Fault("data", "conflict", message))
+    order_N = np.lexsort((row_N, id_N))
+    labels_N, lengths_N, probabilities_NC = (
+        np.concatenate(parts)[order_N]
+        for parts in zip(*((run.rows.labels_N, run.rows.lengths_N, run.probabilities_NC) for run in runs), strict=True)
+    )
+    measured = {key: _mean([run.result.get(key) for run in runs]) for key in MEASURED}
+    fingerprint = hashlib.sha256(" ".join(str(run.fingerprint) for run in runs).encode()).hexdigest()[:16]
+    return replace(
+        last,
+        settings={**last.settings, "data": {**last.settings["data"], "fold": None}},
+        result={**last.result, **measured, "data_fingerprint": fingerprint},
+        rows=Rows(tuple(id_N[order_N].tolist()), labels_N, group_numbers(group_N[order_N].tolist()), lengths_N),
+        probabilities_NC=probabilities_NC,
+        folds=[run.run for run in runs],
+        fold_N=fold_N[order_N],
+    )
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    """Returns the means of numbers, also inside mappings; of others the last."""
+    if all(isinstance(value, Mapping) for value in values):
+        keys = [key for key in values[0] if all(key in value for value in values)]
+        return {key: _mean([value[key] for value in values]) for key in keys}
+    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return fmean(values) if are_numbers else values[-1]
