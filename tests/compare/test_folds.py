@@ -16,7 +16,7 @@ from run_folders import compare, make_run
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.leaderboard import heading
-from sentattn.compare.metric import find_metric
+from sentattn.compare.metric import METRICS
 from sentattn.compare.statistics import AGREEMENT, fold_average
 
 TABLE = ["data=table", "data.train=a.csv", "data.folds=5"]
@@ -81,7 +81,7 @@ def test_other_metrics_are_tested_by_folds(tmp_path: Path) -> None:
         train(tmp_path, model, accuracy=accuracy)
     for name in ("f1_macro", "log_loss", "auroc"):
         found = compare(tmp_path)
-        [pair] = compare(tmp_path, metric=find_metric(name, found.labels, found.runs)).tests
+        [pair] = compare(tmp_path, metric=METRICS[name]).tests
         assert (pair.verdict, pair.estimate.df) == ("better", 9)
 
 
