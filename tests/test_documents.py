@@ -10,11 +10,13 @@ import shutil
 import sys
 import webbrowser
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import torch
+import transformers
 import uvicorn
 from fake_jobs import InlinePool
 from tiny import tiny
@@ -22,6 +24,7 @@ from tiny import tiny
 import sentattn
 from sentattn import train
 from sentattn.__main__ import COMMANDS
+from sentattn.compare import __main__ as compare
 from sentattn.config.compose import compose
 from sentattn.errors import SettingError
 from sentattn.grid import read_cells
@@ -221,6 +224,27 @@ def test_the_examples_for_scikit_learn_run(reviews: None, capsys: pytest.Capture
     assert names["search"].best_score_ >= 0.5
     assert names["pipeline"].predict(names["texts"]).shape == names["calibrated"].predict(names["texts"]).shape == (80,)
     assert Path("classifier.joblib").stat().st_size > 0
+
+
+def test_predictions_of_scikit_learn_and_of_a_trainer_are_compared(reviews: None, tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(block("predictions.md", r"python[^\n]*", "SGDClassifier"), names)
+    assert compare.main(["table=predictions.csv", "gate=huber,logistic", "margin=50"]) == 0
+    exec(block("predictions.md", r"python[^\n]*", "trainer.predict"), names)
+    config = transformers.BertConfig(
+        vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, id2label={0: "1", 1: "5"}
+    )
+    rows = [{"input_ids": [1 + i % 5, 2, 3], "labels": i % 2} for i in range(40)]
+    tables = []
+    for setting, seed in product(("small", "smaller"), range(3)):
+        torch.manual_seed(seed)
+        model = transformers.BertForSequenceClassification(config)
+        arguments = transformers.TrainingArguments(tmp_path / "trainer", report_to=[], use_cpu=True)
+        tables.append(names["lines"](transformers.Trainer(model, arguments), rows, setting, seed))
+    names["pd"].concat(tables).to_csv("trainer.csv", index=False)
+    [comparison] = sentattn.leaderboard(table="trainer.csv").comparisons
+    assert [pair.declared for pair in comparison.tests] == [True]
+    assert comparison.settings[0].has_probabilities
 
 
 @pytest.mark.slow
