@@ -10,7 +10,7 @@ Shapes: T lines, R runs, which are the settings with their seeds, N texts, C cla
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -68,11 +68,15 @@ class Lines:
         """The column that names a text."""
         return "row_id" if "row_id" in self.texts else "row"
 
-    def fault(self, key: str, kind: str, message: str, rows: Sequence[str]) -> DataError:
-        """Returns an error with the names of the first of some texts."""
-        more = f" and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
-        shown = f"table={self.path}: {message}: {self.row} {', '.join(rows[:SHOWN])}{more}."
-        return DataError(Fault(key, kind, shown))
+    def refuse(
+        self, key: str, message: str, wrong_N: NDArray[np.bool_], ids: Iterable[str], kind: str = "conflict"
+    ) -> None:
+        """Raises a `DataError` with the names of the first texts that are wrong, if any is."""
+        if wrong_N.any():
+            names = [name for name, is_wrong in zip(ids, wrong_N, strict=True) if is_wrong]
+            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+            shown = f"table={self.path}: {message}: {self.row} {', '.join(names[:SHOWN])}{more}."
+            raise DataError(Fault(key, kind, shown))
 
 
 def add_tables(sources: Sequence[str], comparisons: Sequence[Comparison], split: str) -> list[Comparison]:
@@ -101,9 +105,9 @@ def add_tables(sources: Sequence[str], comparisons: Sequence[Comparison], split:
         if same:
             found[found.index(same[0])] = replace(same[0], runs=[*same[0].runs, *_runs(of_data, data, same[0])])
         elif named:
-            theirs, own = set(_row_names(named[0], of_data)), of_data.texts[of_data.row].names
-            other = [name for name in own if name not in theirs] or sorted(theirs.difference(own))
-            raise of_data.fault("table", "conflict", f"it has other texts than the runs of {named[0].data}", other)
+            both = set(_row_names(named[0], of_data)).symmetric_difference(of_data.texts[of_data.row].names)
+            message = f"its texts are not those of the runs of {named[0].data}"
+            of_data.refuse("table", message, np.full(len(both), True), sorted(both))
         else:
             found.append(Comparison(_runs(of_data, data, None), split))
     return found
@@ -149,23 +153,17 @@ def _read_file(path: Path) -> pa.Table:
     from pyarrow import csv
 
     if path.suffix == PARQUET:
-        names = pq.read_schema(path).names
-        table = pq.read_table(path, columns=list(filter(_counts, names)), partitioning=None)
+        table = pq.read_table(path, partitioning=None)
     else:
         with pa.input_stream(path, compression="detect") as stream:
-            header = stream.read(1 << 16).decode("utf-8-sig", errors="replace").partition("\n")[0]
-        delimiter = max(",;\t", key=header.count)
-        names = [name.strip('"\r ') for name in header.split(delimiter)]
-        kinds = {name: pa.string() if name in TEXTS else pa.float64() for name in filter(_counts, names)}
-        table = csv.read_csv(
-            path,
-            parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=csv.ConvertOptions(
-                column_types=kinds, include_columns=list(kinds), strings_can_be_null=False
-            ),
+            header = stream.read(1 << 16).partition(b"\n")[0]
+        parse = csv.ParseOptions(
+            delimiter=max(",;\t", key=lambda mark: header.count(mark.encode())), newlines_in_values=True
         )
+        kinds = dict.fromkeys(TEXTS, pa.string())
+        table = csv.read_csv(path, parse_options=parse, convert_options=csv.ConvertOptions(column_types=kinds))
     columns = {}
-    for name in table.column_names:
+    for name in filter(_counts, table.column_names):
         column = table[name].cast(pa.string() if name in TEXTS else pa.float64())
         columns[name] = pc.fill_null(column, "" if name in TEXTS else float("nan"))
     return pa.table(columns)
@@ -204,9 +202,8 @@ def _runs(lines: Lines, data: str, known: Comparison | None) -> list[EvaluatedRu
     labels, numbers = _labels(lines, known)
     label_RN = numbers[lines.texts["label"].number_T][line_RN]
     first_N = label_RN[0] if known is None else known.rows.labels_N
-    if (differs_N := (label_RN != first_N).any(axis=0)).any():
-        message = "the label differs between settings" if known is None else f"the label is not that of {data}"
-        raise lines.fault("label", "conflict", message, _at(ids, differs_N))
+    message = "the label differs between settings" if known is None else f"the label is not that of {data}"
+    lines.refuse("label", message, (label_RN != first_N).any(axis=0), ids)
     rows = (
         Rows(tuple(ids), first_N, _groups(lines, line_RN, ids), np.empty(0, np.int64)) if known is None else known.rows
     )
@@ -244,15 +241,10 @@ def _lines_of_runs(lines: Lines, ids: Sequence[str], row_T: Ints) -> tuple[Ints,
     counts_RN = np.bincount(run_T * len(ids) + row_T, minlength=len(runs) * len(ids)).reshape(len(runs), len(ids))
     for (setting, seed), counts_N in zip(runs, counts_RN, strict=True):
         name = f"setting {setting}" + (f", seed {seed}" if seed else "")
-        for wrong_N, problem in ((counts_N > 1, "has several lines of a text"), (counts_N == 0, "lacks texts")):
-            if wrong_N.any():
-                raise lines.fault("row", "conflict", f"{name} {problem}", _at(ids, wrong_N))
+        lines.refuse("row", f"{name} has several lines of a text", counts_N > 1, ids)
+        lines.refuse("row", f"{name} lacks texts", counts_N == 0, ids)
     line_RN = np.argsort(run_T * len(ids) + row_T, kind="stable").reshape(len(runs), len(ids))
     return line_RN, [(setting, int(seed) if seed else None) for setting, seed in runs]
-
-
-def _at(names: Sequence[str], chosen_N: NDArray[np.bool_]) -> list[str]:
-    return [name for name, is_chosen in zip(names, chosen_N, strict=True) if is_chosen]
 
 
 def _labels(lines: Lines, known: Comparison | None) -> tuple[Sequence[str], Ints]:
@@ -280,38 +272,30 @@ def _groups(lines: Lines, line_RN: Ints, ids: Sequence[str]) -> Ints | None:
         return None
     names, group_T = lines.texts["group"]
     group_RN = group_T[line_RN]
-    if (differs_N := (group_RN != group_RN[0]).any(axis=0)).any():
-        message = "the group differs between settings"
-        raise lines.fault("group", "conflict", message, _at(ids, differs_N))
+    lines.refuse("group", "the group differs between settings", (group_RN != group_RN[0]).any(axis=0), ids)
     return group_numbers([names[group] for group in group_RN[0]])
 
 
 def _probabilities(lines: Lines, labels: Sequence[str], line_RN: Ints, ids: Sequence[str]) -> tuple[Floats, bool]:
     """Returns the probability of each class, (T, C), and whether the table has them; else the predicted class has 1."""
+    ids_T = np.empty(line_RN.size, dtype=object)
+    ids_T[line_RN] = ids
+    if SCORE in lines.numbers:
+        lines.refuse(SCORE, "score is no number", ~np.isfinite(lines.numbers[SCORE]), ids_T, "missing")
+    predicted, predicted_T = lines.texts.get("predicted", Column([], np.zeros(len(ids_T), np.int64)))
+    chosen_T = np.array([labels.index(name) for name in predicted])[predicted_T] if predicted else None
     given = [lines.numbers.get(PROBABILITY + name) for name in labels]
-    row_T = np.empty(line_RN.size, dtype=np.int64)
-    row_T[line_RN] = np.arange(len(ids))
-    if SCORE in lines.numbers and not (finite_T := np.isfinite(lines.numbers[SCORE])).all():
-        raise lines.fault(SCORE, "missing", "score is no number", [ids[row] for row in row_T[~finite_T]])
-    chosen_T = None
-    if "predicted" in lines.texts:
-        predicted, predicted_T = lines.texts["predicted"]
-        chosen_T = np.array([labels.index(name) for name in predicted])[predicted_T]
-    if all(p_T is None for p_T in given):
-        assert chosen_T is not None, "a table has predicted or probabilities"
+    if chosen_T is not None and all(p_T is None for p_T in given):
         return np.eye(len(labels))[chosen_T], False
     if missing := [PROBABILITY + name for name, p_T in zip(labels, given, strict=True) if p_T is None]:
         message = f"table={lines.path} has no column {', '.join(missing)}, the probability of a class."
         raise DataError(Fault(missing[0], "missing", message))
     p_TC = np.stack([p_T for p_T in given if p_T is not None], axis=1)
-    with np.errstate(invalid="ignore"):
-        wrong_T = ~((p_TC >= 0).all(axis=1) & (np.abs(p_TC.sum(axis=1) - 1) < SUM_TOLERANCE))
-    if wrong_T.any():
-        message = "probabilities are numbers from 0 on whose sum is 1"
-        raise lines.fault(PROBABILITY, "range", message, [ids[row] for row in row_T[wrong_T]])
-    if chosen_T is not None and (other_T := p_TC.argmax(axis=1) != chosen_T).any():
+    is_legal_T = (p_TC >= 0).all(axis=1) & (np.abs(p_TC.sum(axis=1) - 1) < SUM_TOLERANCE)
+    lines.refuse(PROBABILITY, "probabilities are numbers from 0 on whose sum is 1", ~is_legal_T, ids_T, "range")
+    if chosen_T is not None:
         message = "predicted is not the class with the highest probability"
-        raise lines.fault("predicted", "conflict", message, [ids[row] for row in row_T[other_T]])
+        lines.refuse("predicted", message, p_TC.argmax(axis=1) != chosen_T, ids_T)
     return p_TC, True
 
 
