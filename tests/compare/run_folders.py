@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,13 @@ from sentattn.config.hashing import setting_hash
 from sentattn.run import Run, yaml_text
 
 
+@functools.cache
+def composed(*overrides: str) -> tuple[dict[str, Any], str]:
+    """Returns the settings of a run, which are those of all seeds, and their hash."""
+    settings = compose([*overrides, "logger=none"])
+    return settings, setting_hash(settings)
+
+
 def make_run(
     folder: Path,
     *overrides: str,
@@ -31,8 +39,9 @@ def make_run(
     **result: Any,
 ) -> Path:
     """Writes a finished run whose predictions are correct with a probability."""
-    settings = compose([*overrides, f"seed={seed}", "logger=none"])
-    path: Path = folder / settings["data"]["name"] / settings["model"]["name"] / f"2026-{setting_hash(settings)}-{seed}"
+    shared, setting = composed(*overrides)
+    settings = {**shared, "seed": seed}
+    path: Path = folder / settings["data"]["name"] / settings["model"]["name"] / f"2026-{setting}-{seed}"
     (path / "model").mkdir(parents=True)
     (path / "config.yaml").write_text(yaml_text(settings))
     (path / "model" / "config.yaml").write_text(yaml.safe_dump({"ordered": False}))
@@ -49,7 +58,7 @@ def make_run(
     content = {
         "format": 2,
         "status": "finished",
-        "setting": setting_hash(settings),
+        "setting": setting,
         "study": None,
         "model": settings["model"]["name"],
         "data": settings["data"]["name"],
