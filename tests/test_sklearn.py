@@ -67,13 +67,7 @@ class OfNumbers(AttentionClassifier):
         random_state: Any = 0,
         verbose: bool = False,
     ) -> None:
-        super().__init__(
-            model,
-            max_epochs=max_epochs,
-            overrides=overrides,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        super().__init__(model, max_epochs=max_epochs, overrides=overrides, random_state=random_state, verbose=verbose)
 
     def fit(self, X: Any, y: Any) -> OfNumbers:
         X, y = validate_data(self, X, y)
@@ -299,14 +293,7 @@ def test_texts_that_scikit_learn_refuses(X: Any, temporary: Path) -> None:
 
 @pytest.mark.parametrize(
     "y",
-    [
-        NUMBERS[:-1],
-        None,
-        np.linspace(0, 1, 60),
-        [[0, 1]] * 60,
-        np.array(["a", 1] * 30, dtype=object),
-        [None, "a"] * 30,
-    ],
+    [NUMBERS[:-1], None, np.linspace(0, 1, 60), [[0, 1]] * 60, np.array(["a", 1] * 30, dtype=object), [None, "a"] * 30],
 )
 def test_labels_that_scikit_learn_refuses(y: Any) -> None:
     with pytest.raises((ValueError, TypeError)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,13 @@ from sentattn.data.splits import draw_folds
 from sentattn.run import Run, yaml_text
 
 
+@functools.cache
+def composed(*overrides: str) -> tuple[dict[str, Any], str]:
+    """Returns the settings of a run, which are those of all seeds, and their hash."""
+    settings = compose([*overrides, "logger=none"])
+    return settings, setting_hash(settings)
+
+
 def make_run(
     folder: Path,
     *overrides: str,
@@ -32,9 +40,10 @@ def make_run(
     **result: Any,
 ) -> Path:
     """Writes a finished run whose predictions are correct with a probability; with `data.fold` of that fold alone."""
-    settings = compose([*overrides, f"seed={seed}", "logger=none"])
+    shared, setting = composed(*overrides)
+    settings = {**shared, "seed": seed}
     fold = settings["data"].get("fold")
-    name = f"2026-{setting_hash(settings)}-{seed}" + ("" if fold is None else f"-{fold}")
+    name = f"2026-{setting}-{seed}" + ("" if fold is None else f"-{fold}")
     path: Path = folder / settings["data"]["name"] / settings["model"]["name"] / name
     (path / "model").mkdir(parents=True)
     (path / "config.yaml").write_text(yaml_text(settings))
@@ -58,7 +67,7 @@ def make_run(
     content = {
         "format": 2,
         "status": "finished",
-        "setting": setting_hash(settings),
+        "setting": setting,
         "study": None,
         "model": settings["model"]["name"],
         "data": settings["data"]["name"],

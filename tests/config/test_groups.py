@@ -17,6 +17,7 @@ GROUPS = {
     folder.relative_to(conf_dir()).as_posix(): [file for file in FILES if file.parent == folder]
     for folder in sorted({file.parent for file in FILES}.difference(ELSEWHERE))
 }
+NUMBERS = range(max(map(len, GROUPS.values())))
 
 BESIDE_SLOTS = {
     "additive": {"attention": {"hops": 1}},  # one hop is what makes `structured` additive
@@ -26,18 +27,27 @@ BESIDE_SLOTS = {
 """What makes a variant beside its slots. The recipe is shared, so a comparison compares models."""
 
 
+def chosen(number: int) -> dict[str, Path]:
+    """Returns the file of a choice of each group, so that all `NUMBERS` have all choices."""
+    return {group: files[number % len(files)] for group, files in GROUPS.items()}
+
+
+def words_of(number: int) -> list[str]:
+    """Returns these choices as they are typed, with what they need."""
+    words = [f"{group}={file.stem}" for group, file in chosen(number).items()]
+    for group, file in chosen(number).items():
+        words += [f"{group.replace('/', '.')}.{key}=2" for key, value in load(file).items() if value == "???"]
+    return words
+
+
 def test_each_file_has_a_comment() -> None:
     assert [file for file in FILES if not comment(file)] == []
 
 
-@pytest.mark.parametrize("number", range(max(map(len, GROUPS.values()))))
+@pytest.mark.parametrize("number", NUMBERS)
 def test_each_choice_composes_with_choices_of_all_groups(number: int) -> None:
-    chosen = {group: files[number % len(files)] for group, files in GROUPS.items()}
-    words = [f"{group}={file.stem}" for group, file in chosen.items()]
-    for group, file in chosen.items():
-        words += [f"{group.replace('/', '.')}.{key}=2" for key, value in load(file).items() if value == "???"]
-    settings = compose(words)
-    for group, file in chosen.items():
+    settings = compose(words_of(number))
+    for group, file in chosen(number).items():
         path = f"{group}.{file.stem}" if group == "callbacks" else group.replace("/", ".")
         target = load(file).get("_target_")
         assert target is None or get_path(settings, path)["_target_"] == target

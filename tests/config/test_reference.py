@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_groups import NUMBERS, words_of
 
 from sentattn.config.compose import compose
 from sentattn.config.groups import Choices, get_path
@@ -47,14 +48,11 @@ def test_every_setting_is_explained() -> None:
     assert reference.unexplained() == []
 
 
-@pytest.mark.parametrize("group", [group for group in CHOICES.groups() if group != "experiment"])
-def test_every_setting_of_every_choice_is_listed(group: str) -> None:
-    for name in CHOICES.names(group):
-        given = ["model.pooling.p=3", "model.pooling.q=3"] if name == "prune" else []
-        given += ["model.embedding.name=encoder"] if name == "pretrained" else []
-        settings = compose([f"{group}={name}", *given])
-        settings.pop("choices")
-        assert set(leaves(settings)) - KEYS == set(), name
+@pytest.mark.parametrize("number", NUMBERS)
+def test_every_setting_of_every_choice_is_listed(number: int) -> None:
+    settings = compose(words_of(number))
+    settings.pop("choices")
+    assert set(leaves(settings)) - KEYS == set()
 
 
 def test_defaults_are_those_of_a_training_without_arguments() -> None:

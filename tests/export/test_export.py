@@ -38,6 +38,7 @@ OTHERS = [  # with the variants and ATTENTIONS: every part, and every setting th
     ("model=mean", "model/attention=structured", "model/pooling=prune", *PRUNE, "model/embedding=ngrams"),
     ("model=lstm_max", "model/attention=last", "model/pooling=mean", "model.encoder.layers=2", "data.clip=head"),
     ("model=mean", "model/wide=attended_ngrams", "model.wide.vocab_size=50", "model.wide.orders=[1,3]"),
+    ("model=wide", "model.wide.orders=[1,2]"),
     ("model=lstm_mean", "data.max_length=1"),
     ("model=mean", "data.tokenizer=spacy", "data.lowercase=false", "data.clip=tail"),
 ]
@@ -95,7 +96,7 @@ def test_a_text_without_a_token_is_predicted_next_to_others(exported: Callable[.
     assert without_torch(folder, "", "good film").returncode == 0
 
 
-LIKE_OTHERS = ("additive", "feedforward", "lstm", "lstm_max", "lstm_mean", "relation_plain", "wide")
+LIKE_OTHERS = ("additive", "feedforward", "lstm_max", "lstm_mean", "relation_plain", "wide")
 """Variants whose parts are those of other models here."""
 
 

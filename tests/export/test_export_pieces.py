@@ -32,11 +32,7 @@ TEXTS = [
 ]
 PRETRAINED = ("model=pretrained", "model/attention=structured")
 FROZEN = (*PRETRAINED, "model.embedding.layer=mix", "data.clip=tail")
-MODELS = [
-    FROZEN,
-    (*PRETRAINED, "model.embedding.frozen=false", "data.clip=head"),
-    ("model=mean",),
-]
+MODELS = [FROZEN, (*PRETRAINED, "model.embedding.frozen=false", "data.clip=head"), ("model=mean",)]
 
 
 @pytest.fixture(scope="module")
@@ -114,10 +110,7 @@ def test_the_description_has_ids_of_the_file_and_no_path(
     named = {
         place: [(token["id"], token["token"]) for token in part] for place, part in config["special_tokens"].items()
     }
-    assert named == {
-        "before": [(SPECIAL.index("[CLS]"), "[CLS]")],
-        "after": [(SPECIAL.index("[SEP]"), "[SEP]")],
-    }
+    assert named == {"before": [(SPECIAL.index("[CLS]"), "[CLS]")], "after": [(SPECIAL.index("[SEP]"), "[SEP]")]}
     assert (config["padding"], config["unknown"]) == (SPECIAL.index("[PAD]"), SPECIAL.index("[UNK]"))
     assert (config["tokenizer"], config["lowercase"]) == ("pieces", None)
     assert str(encoder) not in content

@@ -331,8 +331,7 @@ def test_a_kernel_of_the_hub_that_a_configuration_names_is_not_loaded(folder: Pa
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"is_encoder_decoder": True}, {"is_decoder": True}, {"model_type": "gpt2"}, {"model_type": "llama"}],
+    "changes", [{"is_encoder_decoder": True}, {"is_decoder": True}, {"model_type": "gpt2"}, {"model_type": "llama"}]
 )
 def test_decoders_are_refused(copied: Path, changes: dict[str, object]) -> None:
     change_config(copied, **changes)

@@ -119,12 +119,7 @@ def test_fingerprint_of_several_files_follows_their_content_and_how_they_are_rea
 
 
 @pytest.mark.parametrize(
-    ("second", "kind"),
-    [
-        ("", "missing"),
-        ("title,body,label\n", "missing"),
-        ("label\nx\n", "missing"),
-    ],
+    ("second", "kind"), [("", "missing"), ("title,body,label\n", "missing"), ("label\nx\n", "missing")]
 )
 def test_each_file_must_have_the_columns_and_rows(tmp_path: Path, second: str, kind: str) -> None:
     (tmp_path / "second.csv").write_text(second)
