@@ -3,7 +3,8 @@
 usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [where=KEY=VALUE,...] [metric=accuracy]
                                   [margin=POINTS] [pairs=declared] [baseline=NAME] [gate=NEW,OLD] [plan=FILE.yaml]
                                   [reference=tfidf,nbsvm,...] [insight=true] [format=table] [output=FILE]
-                                  [columns=NAME,...] [report=FILE] [figure=FILE] [to=wandb] [trust=true]
+                                  [columns=NAME,...] [report=FILE] [figure=FILE] [panels=NAME,...] [to=wandb]
+                                  [trust=true]
 
   FOLDER      run directories, `latest`, or folders that hold some at any depth; runs that differ in their seed only
               are one row. Trials of sweeps are left out unless their own directories are given
@@ -46,6 +47,7 @@ usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [wh
   figure      .pdf, .svg or .png file for a figure of a paper, one column wide and legible in grey: the differences of
               the pairs of the plan, or of the declared ones, with intervals and verdicts; accuracy against training
               time, and against data.train_size
+  panels      panels of the figure, of pairs, cost and rows; default all
   to          wandb: a workspace and a report on Weights & Biases, of the runs, or trials of a study, that were logged
               to it; kept in FOLDER/wandb.json, so that the same command updates them
 
@@ -122,6 +124,7 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "output": ("str", None),
     "report": ("str", None),
     "figure": ("str", None),
+    "panels": ("str", ""),
     "to": ('Literal["wandb"]', None),
 }
 """Type and default of each option."""
@@ -199,7 +202,7 @@ def _read_options(arguments: Sequence[str], legal: Mapping[str, tuple[str, Any]]
     """Returns all options with defaults, of which some are legal; with a plan, split and margin are the plan's."""
     typed = command_line.raw_arguments(arguments, {key: kind for key, (kind, _) in legal.items()}, "runs")
     options = {key: default for key, (_, default) in OPTIONS.items()} | typed
-    for key in ("where", "columns", "reference", "table"):
+    for key in ("where", "columns", "reference", "table", "panels"):
         options[key] = [text for text in COMMA.split(options[key]) if text]
     if faults := list(_faults(options)):
         raise SettingError(*faults)
@@ -234,6 +237,13 @@ def _faults(options: Tree) -> Iterator[Fault]:
     for name in options["reference"]:
         if name not in REFERENCES:
             yield Fault("reference", "unknown", f"reference must be some of {', '.join(REFERENCES)}, got {name}.")
+    if options["panels"]:
+        from sentattn.compare.figure import PANELS
+
+        if wrong := [name for name in options["panels"] if name not in PANELS]:
+            yield Fault("panels", "unknown", f"panels must be some of {', '.join(PANELS)}, got {', '.join(wrong)}.")
+        if not options["figure"]:
+            yield Fault("panels", "no_effect", "panels has no effect without figure=FILE: type both, or none.")
     for text in options["where"]:
         if "=" not in text:
             yield Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {text}.")
@@ -336,7 +346,7 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
                 raise
             _warn(error.faults)  # it was not asked for, and the run may be another user's
     if options["figure"]:
-        print(f"\nfigure: {board.figure(options['figure'])}")
+        print(f"\nfigure: {board.figure(options['figure'], options['panels'])}")
     if options["to"]:
         print()
 

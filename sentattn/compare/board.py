@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,20 +83,27 @@ class Leaderboard:
             print(f"warning: {warning}", file=sys.stderr)
         return path
 
-    def figure(self, path: str | os.PathLike[str]) -> Path:
+    def figure(self, path: str | os.PathLike[str], panels: Collection[str] = ()) -> Path:
         """Writes a figure for a paper as PDF, SVG or PNG: one column wide, legible in grey.
+
+        Args:
+            path: The file.
+            panels: Some of `pairs`, `cost` and `rows`; all where none is named.
 
         Raises:
             UserError: If the file has another format or cannot be written, there is nothing to draw, or the runs have
                 different rows.
         """
-        from sentattn.compare.figure import DPI, draw, draw_overall
+        from sentattn.compare.figure import DPI, PANELS, draw, draw_overall
         from sentattn.rendering.png import to_bytes
 
         require_format(path := Path(path), "figure", PICTURE_ENDINGS)
-        if not self.overall:
+        kinds = panels or PANELS
+        if self.overall and "pairs" in kinds:
+            drawn = partial(draw_overall, self.overall)
+        else:
             require_same_rows("figure", path, self.comparisons)
-        drawn = partial(draw_overall, self.overall) if self.overall else partial(draw, self.comparisons[0])
+            drawn = partial(draw, self.comparisons[0], kinds)
         with writing(path, "figure"), replacing(path) as temporary:
             temporary.write_bytes(to_bytes(drawn, path.suffix.lower()[1:], DPI))
         return path

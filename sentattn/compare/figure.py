@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 WIDTH, SIZE, DPI = 3.3, 7.0, 300
 """Inches of a column, points of letters, dots per inch of a PNG."""
+PANELS = ("pairs", "cost", "rows")
 LINE, CURVES = 1.25 * SIZE / POINTS, 1.8
 """Heights in inches: of a line of text, and of a panel of curves without its legend."""
 VERDICTS: dict[str, dict[str, Any]] = {
@@ -38,8 +39,10 @@ MARKERS, STYLES = "os^DvXP*", ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 POINT: dict[str, Any] = {"color": "black", "markerfacecoloralt": "white", "markersize": 4, "linewidth": 0.8}
 
 
-def draw(comparison: Comparison) -> Figure:
+def draw(comparison: Comparison, kinds: Collection[str] = PANELS) -> Figure:
     """Draws a panel each of the declared pairs, the metric against cost and against labels, where runs have them.
+
+    `kinds` are those of `PANELS` that are drawn.
 
     Raises:
         RunError: If there is none.
@@ -49,7 +52,7 @@ def draw(comparison: Comparison) -> Figure:
 
     metric = comparison.metric
     panels: list[tuple[float, Callable[[Axes], None]]] = []
-    if pairs := [pair for pair in comparison.tests if pair.declared]:
+    if pairs := [pair for pair in comparison.tests if pair.declared and "pairs" in kinds]:
         labels = [textwrap.fill(visible(f"{pair.first.name} \u2212 {pair.second.name}"), 24) for pair in pairs]
         lines = len(pairs) * (1.5 + max(label.count("\n") for label in labels))
         panels.append((LINE * (lines + 6), partial(_draw_pairs, pairs, labels, metric, comparison.margin)))
@@ -59,8 +62,8 @@ def draw(comparison: Comparison) -> Figure:
         if (seconds := setting.cost("seconds.train")) > 0 and get_path(setting.settings, TRAIN_SIZE) is None
     ]
     by_rows = curves(comparison.leaderboard, TRAIN_SIZE)
-    for title, drawn in (("training time (s)", times), ("training rows", by_rows)):
-        if sum(len(curve.x) for curve in drawn) > 1:
+    for kind, title, drawn in (("cost", "training time (s)", times), ("rows", "training rows", by_rows)):
+        if kind in kinds and sum(len(curve.x) for curve in drawn) > 1:
             labels = [textwrap.fill(visible(curve.name), 48) for curve in drawn]
             lines = sum(label.count("\n") + 1 for label in labels)
             panels.append((CURVES + LINE * lines, partial(_draw_curves, drawn, labels, title, metric)))

@@ -100,6 +100,8 @@ def test_columns_are_chosen_by_name(folder: Path, style: str, tmp_path: Path) ->
     [
         (["columns=accuracy,speed"], "columns", "unknown"),
         (["figure=a.jpg"], "figure", "unsupported"),
+        (["figure=a.pdf", "panels=costs"], "panels", "unknown"),
+        (["panels=cost"], "panels", "no_effect"),
     ],
 )
 def test_bad_options_of_tables_and_figures(

@@ -64,6 +64,14 @@ def test_a_panel_of_each_kind_in_a_column(figure: Figure) -> None:
     assert [axes.get_title("left") for axes in axes_of(figure)] == ["(a)", "(b)", "(c)"]
 
 
+@pytest.mark.parametrize(
+    ("kinds", "label"), [("pairs", "difference"), ("cost", "training time"), ("rows", "training rows")]
+)
+def test_a_panel_alone(comparison: Comparison, kinds: str, label: str) -> None:
+    [axes] = axes_of(draw(comparison, [kinds]))
+    assert (axes.get_title("left"), label in axes.get_xlabel()) == ("", True)
+
+
 def test_a_pair_has_its_printed_interval_and_the_marker_of_its_verdict(figure: Figure, comparison: Comparison) -> None:
     [pair] = [pair for pair in comparison.tests if pair.declared]
     panel = axes_of(figure)[0]
