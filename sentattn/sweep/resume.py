@@ -93,14 +93,17 @@ def _create(plan: Plan, storage: JournalStorage, folder: Path) -> optuna.Study:
 
 def _identity(plan: Plan) -> dict[str, Any]:
     """Returns what all trials of a study have; its settings are those of one point of the space."""
-    settings = _settings(plan.overrides, first_point(plan.space))
     return {
         SPACE: to_json(plan.space),
-        SETTINGS: {key: as_typed(value) for key, value in hashed(settings).items()},
+        SETTINGS: _first_settings(plan.overrides, plan.space),
         OBJECTIVES: [[objective.metric, objective.mode] for objective in plan.objectives],
         REPEATS: plan.repeats,
         SEED: plan.seed,
     }
+
+
+def _first_settings(overrides: Sequence[str], space: Mapping[str, Dimension]) -> dict[str, str]:
+    return {key: as_typed(value) for key, value in hashed(_settings(overrides, first_point(space))).items()}
 
 
 def _require_same(plan: Plan, study: optuna.Study) -> None:
@@ -147,6 +150,12 @@ def _warm_start(plan: Plan, folder: Path, name: str) -> list[FrozenTrial]:
     overrides = [*folders, *(word for word in attrs[OVERRIDES] if not word.startswith(CONFIG_DIR))]
     finished = source.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
     space = from_json(attrs[SPACE])
+    kept = attrs[SETTINGS]
+    with suppress(UserError):  # no valid training any more: no trial fits
+        kept = _first_settings(overrides, space)
+    if kept != attrs[SETTINGS]:
+        message = f"warm_start={name}: a file that it names in from= or --config-dir has changed since its trials."
+        raise SettingError(Fault("warm_start", "conflict", message))
     trials = [added for old in finished if (added := _fitting(old, name, record(old, space).values, overrides, plan))]
     if not trials:
         message = f"warm_start={name}: none of its {len(finished)} finished trials lies in this search space."

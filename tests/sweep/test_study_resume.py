@@ -187,6 +187,15 @@ def test_a_setting_that_becomes_a_range_had_its_fixed_value(tmp_path: Path) -> N
     assert refused(elsewhere, tmp_path / "elsewhere") == [("warm_start", "conflict")]
 
 
+def test_a_warm_start_of_a_study_whose_file_has_changed_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "base.yaml"
+    file.write_text("overrides: [model=structured]")
+    typed = (f"from={file}",)
+    run(plan(FEW, overrides=typed), tmp_path / "old", most=1)
+    file.write_text("overrides: [model=structured, optimizer.lr=0.5]")
+    assert refused(plan(FEW, overrides=typed, warm_start="old"), tmp_path / "new") == [("warm_start", "conflict")]
+
+
 def test_a_warm_start_of_what_cannot_be_compared_or_is_not_there(tmp_path: Path) -> None:
     run(plan(FEW), tmp_path / "old", most=2)
     other = plan(FEW, objectives=(Objective("val/f1_macro", "max"),), warm_start="old")
