@@ -262,7 +262,7 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     if paths:
         comparisons, faults = read_comparisons(paths, split=split, where=options["where"], trust=options["trust"])
     if options["table"]:
-        from sentattn.compare.table import add_tables
+        from sentattn.compare.predictions import add_tables
 
         comparisons = add_tables(options["table"], comparisons, split)
     if options["reference"]:
@@ -314,7 +314,7 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     """Prints the comparisons, and writes the files that the options name."""
     from sentattn.compare.board import Leaderboard, insight_lines, insight_rows
     from sentattn.compare.leaderboard import board_lines, csv_rows, verdict_rows
-    from sentattn.compare.table import write_table
+    from sentattn.compare.predictions import write_table
 
     board, style = Leaderboard(comparisons), options["format"]
     shown: Format = "table" if style == "predictions" else style

@@ -61,11 +61,12 @@ def _joined(by_fold: Mapping[int, EvaluatedRun], split: str) -> EvaluatedRun:
         RunError: If a fold is missing, or a row was tested twice.
     """
     last = by_fold[max(by_fold)]
-    folds, place = int(get_path(last.settings, FOLDS)), shlex.quote(str(last.path)) + needed_trust(last.settings)
+    folds = int(get_path(last.settings, FOLDS))
     if missing := [str(fold) for fold in range(folds) if fold not in by_fold]:
-        command = f"python -m sentattn.train {'-m ' * (len(missing) > 1)}from={place} {FOLD}={','.join(missing)}"
+        grid = "-m " * (len(missing) > 1)
+        typed = f"{grid}from={shlex.quote(str(last.path))}{needed_trust(last.settings)} {FOLD}={','.join(missing)}"
         message = f"seed {last.seed} of {last.path} has {len(by_fold)} of {folds} folds and is left out; to train the"
-        raise RunError(Fault("runs", "missing", f"{message} others: {command}"))
+        raise RunError(Fault("runs", "missing", f"{message} others: python -m sentattn.train {typed}"))
     runs = [by_fold[fold] for fold in range(folds)]
     fold_N = np.repeat(np.arange(folds), [len(run.rows.labels_N) for run in runs])
     filters, columns = [("split", "==", split)], ["row", "row_id", "group"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
@@ -135,3 +136,16 @@ def compare(folder: Path, split: str = "test", **options: Any) -> Comparison:
     """Returns the comparison of the runs in a folder, which have the same rows."""
     [comparison], _ = read_comparisons([folder], split=split)
     return replace(comparison, **options)
+
+
+def lines(seeds: int = 3, rows: int = 200, **accuracies: float) -> pd.DataFrame:
+    """Predictions that are correct with a probability, of settings by their names."""
+    labels = np.random.default_rng(0).integers(2, size=rows)
+    frames = []
+    for number, (setting, accuracy) in enumerate((accuracies or {"new": 0.9, "old": 0.7}).items()):
+        for seed in range(seeds):
+            is_correct = np.random.default_rng([seed, number]).random(rows) < accuracy
+            predicted = np.where(is_correct, labels, 1 - labels)
+            frame = {"row": range(rows), "setting": setting, "seed": seed, "label": labels, "predicted": predicted}
+            frames.append(pd.DataFrame(frame).replace({"label": {0: "no", 1: "yes"}, "predicted": {0: "no", 1: "yes"}}))
+    return pd.concat(frames, ignore_index=True)

@@ -9,15 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from run_folders import make_run
+from run_folders import lines, make_run
 from scipy import stats
-from test_table import lines
 
 from sentattn.compare.__main__ import main
 from sentattn.compare.across import common_texts, gate, mean_of, of_one_family, over_data_sets
 from sentattn.compare.comparison import Comparison, read_comparisons
+from sentattn.compare.predictions import add_tables
 from sentattn.compare.statistics import Estimate, Term
-from sentattn.compare.table import add_tables
 from sentattn.errors import SettingError
 
 GAINS = (0.05, 0.15, 0.1, 0.2, 0.0)

@@ -8,28 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from run_folders import compare, make_run
+from run_folders import compare, lines, make_run
 
 import sentattn
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.table import add_tables
+from sentattn.compare.predictions import add_tables
 from sentattn.errors import DataError
 
 CLASSES = ["no", "yes"]
-
-
-def lines(seeds: int = 3, rows: int = 200, **accuracies: float) -> pd.DataFrame:
-    """Predictions that are correct with a probability, of settings by their names."""
-    labels = np.random.default_rng(0).integers(2, size=rows)
-    frames = []
-    for number, (setting, accuracy) in enumerate((accuracies or {"new": 0.9, "old": 0.7}).items()):
-        for seed in range(seeds):
-            is_correct = np.random.default_rng([seed, number]).random(rows) < accuracy
-            predicted = np.where(is_correct, labels, 1 - labels)
-            frame = {"row": range(rows), "setting": setting, "seed": seed, "label": labels, "predicted": predicted}
-            frames.append(pd.DataFrame(frame).replace({"label": {0: "no", 1: "yes"}, "predicted": {0: "no", 1: "yes"}}))
-    return pd.concat(frames, ignore_index=True)
 
 
 def read(folder: Path, frame: pd.DataFrame, *comparisons: Comparison, name: str = "mine.csv") -> list[Comparison]:
