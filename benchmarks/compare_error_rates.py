@@ -20,7 +20,7 @@ true differences are of one point on average and vary by `spread`; the errors of
 between 1 and 8.
 
 Folds are those of a learner on rows of two classes with normal features. Both settings read two features that are the
-same, and two each of their own, which tell the classes apart as well, so that there is no difference; for a difference
+same, and two each of their own, which tell them apart equally well, so that there is no difference; for a difference
 the second reads its own two with less signal. A training leaves out a fifth of its rows at random, as seeds differ. The
 true values are those on as many new rows, over all repetitions.
 

@@ -21,6 +21,7 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
   output_dir=outputs       where the run is written
 
   seeds                    seeds=3 trains three runs, with the seeds from `seed` on
+  data.folds=null          of a table: 5 tests each row once, in five runs a seed; data.fold=2 trains one of them
   from                     from=DIR starts from the settings of a run, or of a file such as a sweep's best.yaml
   init_from=null           init_from=DIR starts from the weights of a finished run, as far as they fit
   resume                   resume=DIR continues an interrupted run to the same end; resume=auto finds it
@@ -71,7 +72,7 @@ from sentattn.config import command_line
 from sentattn.config.schema import FOLDS
 from sentattn.config.targets import needed_trust
 from sentattn.distributed.devices import rank_info
-from sentattn.errors import Fault, SettingError, TrainingError
+from sentattn.errors import Fault, RunError, SettingError, TrainingError
 from sentattn.run import Run, yaml_text
 
 if TYPE_CHECKING:
@@ -145,7 +146,12 @@ def main(arguments: list[str]) -> None:
 
         grid = train_grid([word for word in arguments if word not in MULTIRUN])
         if grid.runs:
-            print(f"\n{leaderboard(grid.runs.values(), split='test' if grid.cells[0].settings['test'] else 'val')}")
+            try:
+                board = leaderboard(grid.runs.values(), split="test" if grid.cells[0].settings["test"] else "val")
+                print(f"\n{board}")
+            except RunError:  # some folds alone, whose others may have been trained before
+                _, folder, *_ = next(iter(grid.runs.values())).parents
+                print(f"\ncompare all folds:\n  python -m sentattn.compare {shlex.quote(str(folder))}")
         grid.require_finished()
     elif here := rank_info():
         from sentattn.distributed.ranks import connected

@@ -16,7 +16,6 @@ from run_folders import compare, make_run
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.leaderboard import heading
-from sentattn.compare.metric import METRICS
 from sentattn.compare.statistics import AGREEMENT, fold_average
 
 TABLE = ["data=table", "data.train=a.csv", "data.folds=5"]
@@ -79,8 +78,8 @@ def test_two_folds_of_one_seed_are_too_few(tmp_path: Path) -> None:
 def test_other_metrics_are_tested_by_folds(tmp_path: Path) -> None:
     for model, accuracy in (("structured", 0.9), ("lstm_mean", 0.6)):
         train(tmp_path, model, accuracy=accuracy)
-    for name in ("f1_macro", "log_loss"):
-        [pair] = compare(tmp_path, metric=METRICS[name]).tests
+    for name in ("f1_macro", "log_loss", "auroc"):
+        [pair] = compare(tmp_path).by(name, None).tests
         assert (pair.verdict, pair.estimate.df) == ("better", 9)
 
 

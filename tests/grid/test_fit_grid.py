@@ -11,6 +11,7 @@ from tiny import tiny
 
 import sentattn
 from sentattn.prediction.model import LoadedRun
+from sentattn.train import main
 
 
 def test_a_run_that_fails_is_named_and_the_others_are_found_again(
@@ -104,3 +105,7 @@ def test_folds_of_each_seed_are_trained_once(tmp_path: Path, capfd: pytest.Captu
     capfd.readouterr()
     assert [run.path for run in sentattn.fit_grid(words)] == [run.path for run in runs]
     assert capfd.readouterr().out == "4 runs: 1 setting, 2 seeds, 2 folds. 4 finished, 0 to be resumed.\n"
+    assert main(["-m", *words, "data.fold=1"]) == 0
+    assert capfd.readouterr().out.endswith(
+        f"compare all folds:\n  python -m sentattn.compare {runs[0].path.parents[1]}\n"
+    )
