@@ -285,10 +285,11 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
         from sentattn.compare.plan import apply
 
         comparisons = apply(options["plan"], comparisons, Path(options["output_dir"]))
-    if len(comparisons) > 2 and (fault := common_texts(comparisons)):
+    joint = of_one_family(comparisons)
+    if joint[0].family and (fault := common_texts(comparisons)):
         _warn([fault])
     else:
-        comparisons = of_one_family(comparisons)
+        comparisons = joint
     if options["figure"] and not comparisons[0].family:
         require_same_rows("figure", options["figure"], comparisons)
     if rows:

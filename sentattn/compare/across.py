@@ -167,7 +167,8 @@ def gate(comparisons: Sequence[Comparison], typed: str) -> tuple[bool, str]:
     result = "passed: not worse by more than" if passes else "failed: not shown to be within"
     text = f"Gate {result} {first.margin:g}{metric.unit}{where}. {typed}: {metric.difference(estimate.value, '+')}"
     least = f"at least {metric.difference(estimate.lower_end(), '+')}"
-    return passes, f"{text}, {least} (95%, one-sided; a family of one)."
+    basis = "; approximately" if any(comparison.folds for comparison in comparisons) else ""
+    return passes, f"{text}, {least} (95%, one-sided; a family of one{basis})."
 
 
 def _of_gate(comparison: Comparison, typed: str) -> Estimate:

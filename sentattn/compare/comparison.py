@@ -232,7 +232,7 @@ class Comparison:
         metric = find_metric(
             name,
             self.labels,
-            ordered=self.ordered,
+            ordered=self.ordered or all(label.isdecimal() for label in self.labels),
             has_probabilities=all(run.has_probabilities for run in self.runs),
             has_score=all(run.score_N is not None for run in self.runs),
         )

@@ -160,3 +160,12 @@ def test_what_a_table_cannot_have_is_refused(tmp_path: Path, words: list[str], k
     lines().to_csv(file := tmp_path / "t.csv", index=False)
     assert main([f"table={file}", *words]) == 2
     assert key in capsys.readouterr().err
+
+
+def test_a_table_of_a_spreadsheet_and_steps_of_a_scale_are_read(tmp_path: Path) -> None:
+    frame = lines().replace({"label": {"no": 1, "yes": 5}, "predicted": {"no": 1, "yes": 5}})
+    frame.to_csv(file := tmp_path / "t.csv", index=False, sep=";", encoding="utf-8-sig")
+    [found] = sentattn.leaderboard(table=str(file), metric="quadratic_kappa").comparisons
+    assert list(found.labels) == ["1", "5"]
+    assert found.metric.name == "quadratic_kappa"
+    assert found.settings[0].metrics["quadratic_kappa"].value > 0.5
