@@ -298,6 +298,7 @@ def test_every_mark_of_accuracy_against_cost_has_its_interval(tmp_path: Path) ->
         (5e-4, 2e-2, [5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2]),
         (1e-9, 1, [1e-9, 1e-7, 1e-5, 1e-3, 1e-1]),
         (3, 4, [3, 4]),
+        (0.11, 0.39, [0.11, 0.39]),
     ],
 )
 def test_ticks_of_a_log_range_are_few_and_round(low: float, high: float, expected: list[float]) -> None:

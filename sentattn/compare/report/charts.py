@@ -233,7 +233,9 @@ def log_ticks(low: float, high: float) -> list[float]:
         [float(tick) for tick in ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
         for ticks in (tens, np.outer(tens, (1, 2, 5)).ravel())
     )
-    return coarse[:: math.ceil(len(coarse) / MAX_LOG_TICKS)] if len(coarse) > 2 else fine or [low, high]
+    if len(coarse) > 2:
+        return coarse[:: math.ceil(len(coarse) / MAX_LOG_TICKS)]
+    return fine if len(fine) > 1 else sorted({low, high})
 
 
 def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
