@@ -21,7 +21,7 @@ usage: python -m sentattn.train [KEY=VALUE ...] [from=DIR] [resume=DIR] [trust=t
   output_dir=outputs       where the run is written
 
   seeds                    seeds=3 trains three runs, with the seeds from `seed` on
-  data.folds               data.folds=5 tests each row of a table once, in five runs a seed; data.fold=2 trains one of them
+  data.folds               data.folds=5 tests each row of a table once, in five runs a seed; data.fold=2 trains one
   from                     from=DIR starts from the settings of a run, or of a file such as a sweep's best.yaml
   init_from=null           init_from=DIR starts from the weights of a finished run, as far as they fit
   resume                   resume=DIR continues an interrupted run to the same end; resume=auto finds it
