@@ -69,12 +69,12 @@ class Overall:
 
     def rows(self) -> list[list[str]]:
         """Returns a heading, and a row for each data set and for the mean."""
-        rows = [["data", "difference", "interval", "result"]]
+        rows = [["data", "result", "difference", "interval"]]
         pairs, results = {**self.by_data, "mean": self.mean}, [*self.results, ""]
         for (name, pair), result in zip(pairs.items(), results, strict=True):
             low, high = map(self.metric.difference, pair.intervals[0])
             confidence = f"{100 * (1 - pair.level):.3g}%: {low} to {high}"
-            rows.append([name, self.metric.difference(pair.estimate.value, "+"), confidence, result])
+            rows.append([name, result, self.metric.difference(pair.estimate.value, "+"), confidence])
         return rows
 
 

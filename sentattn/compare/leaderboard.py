@@ -122,7 +122,7 @@ def message_lines(comparison: Comparison) -> list[str]:
 
 def overall_lines(overall: Overall) -> list[str]:
     """Returns a verdict over data sets, and the difference on each, as lines of at most 80 columns."""
-    lines = table_lines(overall.rows(), align="<>><", wrap=0)
+    lines = table_lines(overall.rows(), align="<<>>", wrap=0)
     return [*wrap(f"Over {len(overall.by_data)} data sets: {overall.message}"), "", *lines]
 
 
