@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.leaderboard import board_lines, notes
+from sentattn.compare.metric import ACCURACY, METRICS
 from sentattn.console import markdown_lines
 from sentattn.errors import Fault, RunError
 from sentattn.loggers.wandb.upload import LocalRun, find_runs, server, upload, wandb_settings
@@ -41,15 +42,16 @@ def comparison_pages(comparison: Comparison, *, entity: str, project: str) -> tu
     """Returns the workspace and the report of the runs of a comparison that were logged to W&B."""
     import wandb_workspaces.reports.v2 as wr
 
-    split, accuracy = comparison.split, f"{comparison.split}/accuracy"
+    split, name = comparison.split, comparison.metric.name
+    compared = f"{split}/{name if name in METRICS else ACCURACY.name}"  # runs log no metric of a class
     logged = find_runs(run.path for run in comparison_runs(comparison))
     board: list[Any] = [
         wr.BarPlot(title=metric, metrics=[metric], max_bars_to_show=MAX_BARS, **OVER_SEEDS)
-        for metric in (accuracy, f"{split}/log_loss")
+        for metric in dict.fromkeys([compared, f"{split}/log_loss"])
     ]
     for cost in ("seconds/train", "parameters/total", "latency_ms/one"):
-        x, y = wr.SummaryMetric(cost), wr.SummaryMetric(accuracy)
-        board.append(wr.ScatterPlot(title=f"{accuracy} against {cost}", x=x, y=y, log_x=True))
+        x, y = wr.SummaryMetric(cost), wr.SummaryMetric(compared)
+        board.append(wr.ScatterPlot(title=f"{compared} against {cost}", x=x, y=y, log_x=True))
     board.append(wr.RunComparer(diff_only="split"))
     curves = _curves(**OVER_SEEDS)
     errors = wr.CustomChart(

@@ -92,6 +92,12 @@ def kinds(section: Any) -> list[str]:
     return [type(panel).__name__ for panel in section.panels]
 
 
+@pytest.mark.parametrize(("typed", "shown"), [("f1_macro", "test/f1_macro"), ("auroc", "test/accuracy")])
+def test_charts_are_of_the_metric_where_runs_log_it(outputs: Path, typed: str, shown: str) -> None:
+    [board, *_] = leaderboard(outputs, metric=typed).workspace(**PLACE).sections
+    assert board.panels[0].title == shown
+
+
 def test_a_workspace_is_made_without_a_network(outputs: Path) -> None:
     made = leaderboard(outputs).workspace(**PLACE)
     assert isinstance(made, ws.Workspace)
