@@ -331,7 +331,8 @@ class Comparison:
         ]
         notes = [(note, list[str]()) for note in self._notes(family, others)]
         blocks = [block for block in tested if block[1]] + notes + [block for block in lacking if block[1]]
-        if [len(setting.runs) for setting in self.settings] == [1, 1] and self.metric == ACCURACY and not self.folds:
+        are_models = [len(setting.runs) for setting in self.settings] == [1, 1] and not self.tests
+        if are_models and self.metric == ACCURACY and not self.folds:
             blocks.append((compare_models(self.settings, self.rows.group_N), []))
         paired = {setting.key for pair in self.declared for setting in pair}
         unpaired = [setting.name for setting in self.settings if setting.key not in paired]

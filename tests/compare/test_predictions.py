@@ -54,6 +54,7 @@ def test_without_seeds_a_verdict_is_about_these_models(tmp_path: Path) -> None:
     [found] = read(tmp_path, lines(seeds=1).drop(columns="seed"))
     [pair] = found.tests
     assert pair.first.deterministic
+    assert len(found.messages) == 1  # the verdict alone
     assert pair.verdict == "better"
     [found] = read(tmp_path, lines(seeds=1))  # one training of several that could be
     assert found.tests == []
