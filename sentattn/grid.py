@@ -32,7 +32,6 @@ from sentattn.config.schema import COMMAND_KEYS, FOLD, HASHED_BY_CONTENT, INIT_F
 from sentattn.config.search_space import CAST, Value, is_range, override, read_dimension
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress, plural
-from sentattn.data.hub import find_folder
 from sentattn.data.readers import hub, tables
 from sentattn.distributed.devices import rank_info
 from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError, UserError
@@ -237,9 +236,10 @@ def prepare_data(settings: Node) -> str:
         DataError: If the data is unusable.
     """
     from sentattn import build
+    from sentattn.data.pieces import read_tokenizer
 
     if get_path(settings, ENCODER_KEY) is not None:  # whose tokenizer was not typed
-        find_folder(settings["data"]["tokenizer"], key=ENCODER_KEY)
+        read_tokenizer(settings["data"]["tokenizer"], key=ENCODER_KEY)
     with Progress() as progress:
         data = build.build_data(settings)
         data.prepare(progress)

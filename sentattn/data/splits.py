@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
@@ -299,14 +300,22 @@ def few_rows(corpus: Corpus, rows: Splits, labels: Sequence[str]) -> list[str]:
 
 
 def odd_labels(labels: Sequence[str]) -> list[str]:
-    """Returns warnings about classes that differ in case alone, and about labels that may be several in one text."""
-    counts = Counter(map(str.casefold, labels))
-    alike = [repr(label) for label in labels if counts[label.casefold()] > 1][:MAX_SHOWN]
-    found = [f"warning: classes that differ in case alone: {', '.join(alike)}."] if alike else []
+    """Returns warnings about classes that look alike, and about labels that may be several in one text."""
+    forms = [_plain(label) for label in labels]
+    counts = Counter(forms)
+    alike = [repr(label) for label, form in zip(labels, forms, strict=True) if counts[form] > 1][:MAX_SHOWN]
+    message = f"warning: classes that differ in case, Unicode form or invisible characters alone: {', '.join(alike)}."
+    found = [message] if alike else []
     for sign in "|;,":
         if len(labels) > 2 and 2 * sum(sign in label.strip(sign) for label in labels) > len(labels):
             found.append(f"warning: most classes hold {sign!r}: a row has one label here, and each is a class.")
     return found
+
+
+def _plain(label: str) -> str:
+    """Returns a label without case, without variants of characters and without characters that are not seen."""
+    visible = "".join(character for character in label if unicodedata.category(character) != "Cf")
+    return unicodedata.normalize("NFKC", visible).casefold()
 
 
 def repeats(ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:

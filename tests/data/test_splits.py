@@ -333,6 +333,8 @@ def test_classes_with_few_rows_are_warned_of(
     ("labels", "named"),
     [
         (("good", "Good", "bad"), ["'good', 'Good'"]),
+        (("A", "\uff21", "B"), ["'A', '\uff21'"]),  # a letter of full width
+        (("pos", "pos\u200d", "neg"), [r"'pos', 'pos\u200d'"]),  # a character that is not seen
         (("a", "b", "a|b", "a|c", "b|c"), ["'|'"]),
         (("a", "b", "a|b"), []),
         (("a;b", "b;c"), []),  # two classes are no sets of labels

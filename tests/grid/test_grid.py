@@ -213,6 +213,7 @@ def test_a_run_that_may_not_be_written_is_neither_waited_for_nor_resumed(
     [
         (["model=mean", "output_dir={tmp}"], "output_dir"),  # the folder of its runs is a file
         (["model=pretrained", "model.embedding.name={tmp}/none", "output_dir={tmp}/other"], "model.embedding.name"),
+        (["model=pretrained", "model.embedding.name={tmp}", "output_dir={tmp}/other"], "model.embedding.name"),
     ],
 )
 def test_what_no_run_can_do_ends_a_grid_before_its_first_run(words: list[str], key: str, tmp_path: Path) -> None:
