@@ -135,7 +135,7 @@ class Tokenizer:
             DataError: If the file is missing or holds something else.
         """
         try:
-            library_tokenizer = tokenizers.Tokenizer.from_file(str(path))
+            library_tokenizer = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
             if any(library_tokenizer.id_to_token(number) != word for number, word in enumerate(SPECIALS)):
                 raise ValueError(f"ids 0 and 1 are not {PAD} and {UNKNOWN}")
         except Exception as error:  # the library raises nothing narrower

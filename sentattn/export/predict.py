@@ -46,7 +46,7 @@ class Model:
         folder = Path(folder)
         self.config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self.labels: list[str] = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer = Tokenizer.from_str((folder / "tokenizer.json").read_text(encoding="utf-8"))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._tokenizer.encode_special_tokens = True  # those that a text happens to contain are text

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import yaml
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load as load_tensors
 
 from sentattn import run as runs
 from sentattn.build import build_model
@@ -325,7 +325,12 @@ def read_files(folder: Path) -> tuple[Json, list[str], Tokenizer, dict[str, torc
             folder / MODEL_CONFIG_FILE, yaml.safe_load((folder / MODEL_CONFIG_FILE).read_text(encoding="utf-8"))
         )
         labels = json.loads((folder / LABELS_FILE).read_text(encoding="utf-8"))
-        return config, labels, load_tokenizer(folder, config["text"]), load_file(folder / WEIGHTS_FILE)
+        return (
+            config,
+            labels,
+            load_tokenizer(folder, config["text"]),
+            load_tensors((folder / WEIGHTS_FILE).read_bytes()),
+        )
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from torch import Tensor
 from untrained_runs import classifier
 
 from sentattn.models.attention.structured import Structured
-from sentattn.prediction.model import Classifier, LoadedRun
+from sentattn.prediction.model import Classifier, LoadedRun, load
 
 TEXTS = ["The food was not good.", "A wonderful evening, never boring!", "ok"]
 
@@ -49,6 +51,13 @@ def test_predictions_are_the_same_with_pairs(with_pairs: Classifier) -> None:
         assert (one.text, one.label, one.tokens, one.spans) == (other.text, other.label, other.tokens, other.spans)
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
         assert one.pairs is None
+
+
+def test_a_model_is_read_in_a_folder_whose_name_is_not_utf8(tiny_run: LoadedRun, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"run\xff")
+    shutil.copytree(tiny_run.path, folder)
+    [expected], [found] = tiny_run.predict(TEXTS[:1]), load(folder).predict(TEXTS[:1])
+    assert found.probabilities == expected.probabilities
 
 
 def test_pairs_are_computed_on_request_only(tiny_run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
