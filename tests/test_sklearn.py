@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sentattn
 from sentattn import sklearn
+from sentattn.config.groups import Choices
 from sentattn.errors import TrainingError
 from sentattn.sklearn import AttentionClassifier
 
@@ -212,8 +213,8 @@ def test_a_pickle_holds_the_model(fitted: AttentionClassifier, tmp_path: Path) -
     assert (loaded.metrics_, loaded.get_params()) == (fitted.metrics_, fitted.get_params())
 
 
-@pytest.mark.parametrize("model", ["cnn", "relation", "structured", "transformer", "wide"])
-def test_a_model_is_pickled(model: str) -> None:
+@pytest.mark.parametrize("model", [name for name in Choices.of().names("model") if name != "pretrained"])
+def test_every_model_is_pickled(model: str) -> None:
     classifier = untrained_runs.classifier(f"model={model}")
     one, other = (found.predict(untrained_runs.TEXTS) for found in (classifier, pickle.loads(pickle.dumps(classifier))))
     assert one == other

@@ -113,7 +113,8 @@ def test_an_interrupted_upload_is_completed_by_the_command_that_is_printed(
 
 
 @pytest.mark.parametrize(
-    ("mood", "reason"), [("wrong key", "not logged in"), ("silent", "does not answer (timed out)")]
+    ("mood", "reason"),
+    [("wrong key", "not logged in"), ("nonsense", "invalid character"), ("silent", "does not answer (timed out)")],
 )
 def test_a_server_that_accepts_nothing_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], mood: Mood, reason: str

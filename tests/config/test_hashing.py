@@ -53,6 +53,7 @@ def test_the_hash_ignores_settings_without_effect_on_the_result() -> None:
     defaults = ["loss.penalty=0", "optimizer.lr=5e-3"]
     words = [*SAME, *WITHOUT_EFFECT, "data.num_workers=2", "data.cache_dir=x", *defaults]
     assert setting_hash(compose(words)) == setting_hash(compose([]))
+    assert setting_hash(compose(["trainer.log_every_n_steps=null"])) == setting_hash(compose([]))
 
 
 @pytest.mark.parametrize(

@@ -87,10 +87,14 @@ def test_a_review_without_text_is_empty(tmp_path: Path) -> None:
 GOOD = {"stars": 4, "text": "good"}
 LINES = {
     "half a star": ({**GOOD, "stars": 3.5}, "got '3.5'."),
+    "no star": ({**GOOD, "stars": 0}, "got '0'."),
     "six stars": ({**GOOD, "stars": 6}, "got '6'."),
     "stars that are none": ({**GOOD, "stars": None}, "got ''."),
     "a truth value": ({**GOOD, "stars": True}, "got 'true'."),
+    "a list": ({**GOOD, "stars": [5]}, "got [5]."),
+    "a number as text": ({**GOOD, "text": 7}, "must be a column of texts, got 7."),
     "no stars": ({"text": "good"}, "has no column 'stars'; it has 'text'"),
+    "no text": ({"stars": 4}, "has no column 'text'; it has 'stars'"),
     "half a character": ({**GOOD, "text": "\ud83d"}, "holds half a character"),
 }
 
@@ -139,6 +143,7 @@ def test_a_damaged_csv_is_reported_with_its_line(tmp_path: Path, content: bytes,
     ("content", "kind", "fragment"),
     [
         ({"texts": ["a", "b"], "labels": [1]}, "damaged", "2 texts and 1 labels"),
+        ({"texts": ["a", "b"]}, "damaged", "2 texts and 0 labels"),
         ({"labels": [1], "texts": "a"}, "damaged", "0 texts and 1 labels"),
         ({"texts": [], "labels": []}, "damaged", "0 texts and 0 labels"),
         ({"texts": ["a", "b"], "labels": [5, 2.5]}, "unknown", "review 2: "),
