@@ -130,7 +130,7 @@ def _check_contract(model: TextClassifier, tokens_BL: Tensor, mask_BL: Tensor) -
     most = MOST_ERROR if model.embedding.fingerprint is None else MOST_ERROR_OF_FLOAT16
     if broken := [lines[rule] for rule, error in errors.items() if error > most]:
         advice = "does a part of your own leave out the mask? masked_softmax of sentattn.models.attention.base has it."
-        message = f"model={model.name}: it is not so that {', nor that '.join(broken)}; {advice}"
+        message = f"model={model.name} fails these checks: {'; '.join(broken)}; {advice}"
         raise SettingError(Fault("model", "invalid", message))
 
 
