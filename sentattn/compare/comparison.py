@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -27,14 +27,13 @@ from sentattn.compare.statistics import (
     adjusted,
     difference,
     fold_average,
-    mcnemar,
     verdict,
 )
 from sentattn.config.schema import FOLD, SEEDS
 from sentattn.config.targets import needed_trust
 from sentattn.console import plural
 from sentattn.errors import Fault, RunError, SettingError, suggestion
-from sentattn.metrics import Ints, majority_share
+from sentattn.metrics import majority_share
 from sentattn.run import EVALUATED_SPLITS
 
 if TYPE_CHECKING:
@@ -331,15 +330,23 @@ class Comparison:
         ]
         notes = [(note, list[str]()) for note in self._notes(family, others)]
         blocks = [block for block in tested if block[1]] + notes + [block for block in lacking if block[1]]
-        are_models = [len(setting.runs) for setting in self.settings] == [1, 1] and not self.tests
-        if are_models and self.metric == ACCURACY and not self.folds:
-            blocks.append((compare_models(self.settings, self.rows.group_N), []))
+        if [len(setting.runs) for setting in self.settings] == [1, 1] and not self.tests:
+            blocks += [(text, list[str]()) for text in self._two_models()]
         paired = {setting.key for pair in self.declared for setting in pair}
         unpaired = [setting.name for setting in self.settings if setting.key not in paired]
         if unpaired and not self.plan and not self.explore and len(self.settings) > MOST_EXPLORED:
             text = "pairs=all tests all pairs as exploratory; for some settings only, name the folders of their runs."
             blocks.append((f"In no declared pair: {'; '.join(unpaired)}. {text}", []))
         return blocks
+
+    def _two_models(self) -> Iterator[str]:
+        """Yields the test of two single runs, if there is one: about these models, not about their settings."""
+        first, second = (replace(setting, deterministic=True) for setting in self.settings)
+        if (estimate := self.difference(first, second)) is not None:
+            p, metric = estimate.p_difference(), self.metric
+            result = "differ" if p < LEVEL else "do not differ detectably"
+            text = f"These two trained models, {first.name} and {second.name}, {result}:"
+            yield f"{text} {metric.difference(estimate.value, '+')}{metric.unit}, {_p(p)}."
 
     @property
     def _rare_classes(self) -> list[int]:
@@ -423,16 +430,6 @@ def has_same_folds(first: Setting, second: Setting) -> bool:
     if first.folds is None or second.folds is None:
         return first.folds is second.folds
     return np.array_equal(first.folds, second.folds)
-
-
-def compare_models(settings: Sequence[Setting], group_N: Ints | None) -> str:
-    """Returns the result of McNemar's test of two single runs: about these two models, not about their mechanisms."""
-    first, second = settings
-    [first_N], [second_N] = first.correct > 0, second.correct > 0
-    p = mcnemar(first_N, second_N, group_N)
-    points = 100 * float(first_N.mean() - second_N.mean())
-    result = "differ" if p < LEVEL else "do not differ detectably"
-    return f"These two trained models, {first.name} and {second.name}, {result}: {points:+.1f} points, {_p(p)}."
 
 
 def _keys(pair: SettingPair) -> frozenset[str]:

@@ -19,7 +19,6 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sentattn.metrics import Floats, Ints
 
@@ -346,21 +345,6 @@ def fold_average(
     variance = float(means_SK.var(ddof=1)) * (1 / means_SK.size + 1 / (means_SK.shape[1] - 1))
     term = Term(max(variance, row_term(values_N, group_N, half_rows).variance), means_SK.size - 1)
     return Estimate(float(values_N.mean()), [term], bounds, _mean(values_N, half_rows) if half_rows else None)
-
-
-def mcnemar(first_N: NDArray[np.bool_], second_N: NDArray[np.bool_], group_N: Ints | None = None) -> float:
-    """Returns the p-value that two trained models are correct equally often (McNemar 1947).
-
-    It is about these two models and says nothing about other seeds. Exact where rows are independent; with groups it is
-    the test of the mean difference by groups.
-    """
-    if group_N is not None:
-        difference_N = first_N.astype(np.float64) - second_N
-        return Estimate(float(difference_N.mean()), [row_term(difference_N, group_N)]).p_difference()
-    from scipy.special import bdtr
-
-    first_only, second_only = int((first_N & ~second_N).sum()), int((second_N & ~first_N).sum())
-    return min(1.0, 2 * float(bdtr(min(first_only, second_only), first_only + second_only, 0.5)))
 
 
 def jackknife(value: float, without_K: Floats) -> Term:

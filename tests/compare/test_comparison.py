@@ -10,8 +10,9 @@ import pytest
 import yaml
 from run_folders import compare, make_run
 
-from sentattn.compare.comparison import Pair, compare_models, read_comparisons
+from sentattn.compare.comparison import Pair, read_comparisons
 from sentattn.compare.leaderboard import notes
+from sentattn.compare.statistics import difference
 from sentattn.run import yaml_text
 
 
@@ -98,7 +99,9 @@ def test_two_single_models_are_compared_as_models(tmp_path: Path) -> None:
     found = compare(tmp_path)
     *_, (sentence, none) = found.messages
     assert none == []
-    assert sentence == compare_models(found.settings, None)
+    first, second = (setting.correct for setting in found.settings)
+    estimate = difference(first, second, deterministic=(True, True))
+    assert f"{100 * estimate.value:+.2f} points, p < 0.0001" in sentence
     assert sentence.startswith("These two trained models")
 
 

@@ -26,7 +26,6 @@ from sentattn.compare.statistics import (
     fold_average,
     group_df,
     jackknife,
-    mcnemar,
     row_term,
     seed_term,
     verdict,
@@ -217,23 +216,6 @@ def test_without_any_error() -> None:
     assert (same.p_difference(), other.p_difference()) == (1.0, 0.0)
     assert (other.p_equivalence(0.02), other.p_equivalence(0.005)) == (0.0, 1.0)
     assert other.interval() == (0.01, 0.01)
-
-
-@pytest.mark.parametrize(("first_only", "second_only"), [(0, 0), (3, 9), (20, 20), (40, 10)])
-def test_mcnemar_is_a_binomial_test(first_only: int, second_only: int) -> None:
-    first = np.array([True] * first_only + [False] * second_only + [True] * 5)
-    second = np.array([False] * first_only + [True] * second_only + [True] * 5)
-    changed = first_only + second_only
-    expected = stats.binomtest(first_only, changed).pvalue if changed else 1.0
-    assert mcnemar(first, second) == pytest.approx(expected, rel=1e-9)
-
-
-def test_mcnemar_by_groups_is_a_test_of_the_sums_of_groups() -> None:
-    first, second = RANDOM.random(60) < 0.8, RANDOM.random(60) < 0.7
-    groups = np.repeat(np.arange(20), 3)
-    sums = (first.astype(float) - second).reshape(20, 3).sum(1)
-    expected = stats.ttest_1samp(sums, 0).pvalue
-    assert mcnemar(first, second, groups) == pytest.approx(expected, rel=1e-9)
 
 
 def test_jackknife_of_a_mean_is_its_error() -> None:
