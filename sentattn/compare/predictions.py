@@ -121,8 +121,9 @@ def _row_names(comparison: Comparison, lines: Lines) -> Sequence[str]:
 
 
 def _read(paths: Sequence[Path]) -> Lines:
-    """Reads files as one table and checks its columns."""
+    """Reads files as one table, with empty texts and NaN where a value is missing, and checks its columns."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pyarrow import ArrowException
 
     tables = []
@@ -132,7 +133,11 @@ def _read(paths: Sequence[Path]) -> Lines:
         except (OSError, ValueError, ArrowException) as error:
             message = f"table={path} cannot be read: {' '.join(str(error).split())}"
             raise DataError(Fault("table", "unreadable", message)) from error
-    table = pa.concat_tables(tables, promote_options="default")
+    joined = pa.concat_tables(tables, promote_options="default")  # a column may be in some files alone
+    filled = {name: pc.fill_null(joined[name], "" if name in TEXTS else float("nan")) for name in joined.column_names}
+    if any(map(_is_probability, filled)) and "" in filled.get("predicted", pa.array([])).to_pylist():
+        del filled["predicted"]  # the probabilities say it
+    table = pa.table(filled)
     if faults := list(_faults(paths[0], table)):
         raise DataError(*faults)
     texts = {}
@@ -146,9 +151,8 @@ def _read(paths: Sequence[Path]) -> Lines:
 
 
 def _read_file(path: Path) -> pa.Table:
-    """Reads the columns of a file that count: texts as strings, empty where missing, and numbers."""
+    """Reads the columns of a file that count: texts as strings, and numbers."""
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
     from pyarrow import csv
 
@@ -162,21 +166,18 @@ def _read_file(path: Path) -> pa.Table:
         )
         kinds = dict.fromkeys(TEXTS, pa.string())
         table = csv.read_csv(path, parse_options=parse, convert_options=csv.ConvertOptions(column_types=kinds))
-    columns = {}
-    for name in filter(_counts, table.column_names):
-        column = table[name].cast(pa.string() if name in TEXTS else pa.float64())
-        columns[name] = pc.fill_null(column, "" if name in TEXTS else float("nan"))
-    return pa.table(columns)
+    names = [name for name in table.column_names if name in (*TEXTS, SCORE) or _is_probability(name)]
+    return pa.table({name: table[name].cast(pa.string() if name in TEXTS else pa.float64()) for name in names})
 
 
-def _counts(name: str) -> bool:
-    return name in (*TEXTS, SCORE) or name.startswith(PROBABILITY)
+def _is_probability(name: str) -> bool:
+    return name.startswith(PROBABILITY)
 
 
 def _faults(path: Path, table: pa.Table) -> Iterator[Fault]:
     """Yields the errors of a table's columns."""
     names = table.column_names
-    probabilities = [name for name in names if name.startswith(PROBABILITY)]
+    probabilities = list(filter(_is_probability, names))
     for name, has_column, use in (
         ("setting", "setting" in names, "what made the prediction, such as bert"),
         ("label", "label" in names, "the true class"),
@@ -253,7 +254,7 @@ def _labels(lines: Lines, known: Comparison | None) -> tuple[Sequence[str], Ints
         lines.texts["label"].names,
         lines.texts.get("predicted", Column([], np.empty(0, np.int64))).names,
     )
-    given = [name.removeprefix(PROBABILITY) for name in lines.numbers if name.startswith(PROBABILITY)]
+    given = [name.removeprefix(PROBABILITY) for name in filter(_is_probability, lines.numbers)]
     if known is not None:
         labels = known.labels
     else:

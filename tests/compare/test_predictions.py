@@ -144,6 +144,19 @@ def test_predictions_of_runs_make_a_round_trip(tmp_path: Path, ending: str) -> N
             assert (one.value, one.error) == pytest.approx((other.value, other.error), rel=1e-6)
 
 
+def test_files_with_other_columns_are_one_table(tmp_path: Path) -> None:
+    yes = np.where(lines().predicted == "yes", 0.8, 0.3)
+    trained = lines().assign(p_no=1 - yes, p_yes=yes)
+    [with_seeds, without_seeds] = [trained[trained.setting == name] for name in ("new", "old")]
+    with_seeds.to_csv(first := tmp_path / "first.csv", index=False)
+    single = without_seeds[without_seeds.seed == 0].drop(columns=["seed", "predicted"])
+    single.to_csv(second := tmp_path / "second.csv", index=False)
+    [found] = add_tables([str(first), str(second)], [], "test")
+    assert [(setting.deterministic, len(setting.runs)) for setting in found.settings] == [(False, 3), (True, 1)]
+    [pair] = found.tests
+    assert pair.verdict == "better"
+
+
 def test_a_page_and_a_figure_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines().to_csv(file := tmp_path / "t.csv", index=False)
     page, figure = tmp_path / "page.html", tmp_path / "figure.svg"
