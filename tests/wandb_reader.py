@@ -12,7 +12,7 @@ from typing import Any
 
 from wandb.proto import wandb_internal_pb2
 
-from sentattn.loggers.guard import Guard
+from sentattn.loggers import Guard
 
 BLOCK = 32768
 FULL, LAST = 1, 4

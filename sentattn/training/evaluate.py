@@ -24,7 +24,7 @@ from sentattn.data.tokenizer import RULES
 from sentattn.distributed import ranks
 from sentattn.distributed.devices import MIXED, SINGLE, is_on_gpu
 from sentattn.errors import DataError, Fault, Pruned, RunError, UserError
-from sentattn.loggers import build_loggers
+from sentattn.loggers import Guard, LoggedRun, build_loggers
 from sentattn.metrics import MAJORITY, class_metrics, format_value, majority_share
 from sentattn.prediction.model import ENCODER_ENTRY, TEXT_SETTINGS, TOKENIZER_FILE, Classifier, LoadedRun
 from sentattn.run import MODEL_FOLDER, Run, summarize, writing
@@ -43,7 +43,6 @@ from sentattn.training.trainer import build_trainer
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
-    from sentattn.loggers.guard import Guard
 
 DIVERGED = 10.0
 """A validation log loss above this many times that of a uniform guess is reported as diverged."""
@@ -192,8 +191,8 @@ def recorded(run: Run, result: Tree, recorder: Recorder, *, resumed: bool) -> It
     """
     loggers: list[Guard] = []
     if ranks.is_rank_zero():
-        more = {"resumed": resumed, "study": result["study"]}
-        loggers = build_loggers(result["settings"], run.path, setting=result["setting"], **more)
+        logged = LoggedRun(run.path, result["settings"], result["setting"], resumed, result["study"])
+        loggers = build_loggers(logged)
     try:
         with explained_torch_errors():
             yield loggers
@@ -275,10 +274,9 @@ def evaluate_best(
         result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
         result["latency_ms"] = latency_ms(module.model, data, evaluator.device)
         if loggers:
-            from sentattn.loggers.wandb.run import log_attention, log_evaluation
+            from sentattn.loggers.wandb.run import log_best_epoch
 
-            log_evaluation(loggers, data, probabilities, epoch=result["best_epoch"])
-            log_attention(loggers, data, module.model, epoch=result["best_epoch"])
+            log_best_epoch(loggers, data, module.model, probabilities, epoch=result["best_epoch"])
     if len(predicted := set(probabilities["val"].argmax(axis=1).tolist())) == 1:
         print(f"warning: the model predicts {data.labels[predicted.pop()]} for every validation row.", file=sys.stderr)
     guess = math.log(len(data.labels))

@@ -27,7 +27,7 @@ from sentattn.training.resume import advice
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
 
-    from sentattn.loggers.guard import Guard
+    from sentattn.loggers import Guard
 
 EARLY_STOPPING = "callbacks.early_stopping"
 

@@ -14,15 +14,14 @@ from wandb_reader import log
 
 from sentattn import fit
 from sentattn.config.compose import compose
-from sentattn.loggers import build_loggers, require_installed
-from sentattn.loggers.guard import Guard
+from sentattn.loggers import Guard, LoggedRun, build_loggers, require_installed
 
 SUMMARY = {"best_epoch": 2, "train/loss": 0.5, "val/accuracy": 0.6, "test/accuracy": 0.75, "parameters/total": 321}
 
 
 def open_logger(directory: Path, name: str, *extra: str, resumed: bool = False) -> Guard:
     settings = compose(tiny(f"logger={name}", *extra))
-    [logger] = build_loggers(settings, directory, setting="5e77", resumed=resumed)
+    [logger] = build_loggers(LoggedRun(directory, settings, "5e77", resumed))
     assert isinstance(logger, Guard)
     return logger
 

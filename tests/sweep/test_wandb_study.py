@@ -111,7 +111,7 @@ def test_an_error_costs_a_line(
 def test_a_trial_shows_its_values_group_and_number(tmp_path: Path) -> None:
     """Two runs are open at once, as those of a sweep's studies are; neither takes the other's place."""
     from sentattn.errors import Pruned
-    from sentattn.loggers import build_loggers
+    from sentattn.loggers import LoggedRun, build_loggers
     from sentattn.loggers.wandb.run import TrialCallback, WandbGuard
 
     settings = compose([*OFFLINE, "group=big"])
@@ -119,7 +119,7 @@ def test_a_trial_shows_its_values_group_and_number(tmp_path: Path) -> None:
     for number in (4, 5):
         directory = tmp_path / "trials" / str(number)
         directory.mkdir(parents=True)
-        [logger] = build_loggers(settings, directory, setting="abc", study="big")
+        [logger] = build_loggers(LoggedRun(directory, settings, "abc", study="big"))
         assert isinstance(logger, WandbGuard)
         trainer: Any = SimpleNamespace(loggers=[logger])
         TrialCallback(VALUES | {"seed": number}).on_fit_start(trainer, None)  # type: ignore[arg-type]
