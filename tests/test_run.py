@@ -30,7 +30,7 @@ from sentattn.prediction.model import LoadedRun, load
 from sentattn.rendering import save, terminal
 from sentattn.run import Run, replacing, save_tensors, summarize, write_atomically, yaml_text
 from sentattn.train import predict_command
-from sentattn.training.checkpoint import FileInPlace
+from sentattn.training.recorder import FileInPlace
 from sentattn.training.resume import advice, open_interrupted
 
 QUOTED = ("path", "split", "test", "last.seed + 1", "missing", "typed", "trust")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import LambdaCallback
@@ -59,37 +58,28 @@ class Evaluation(NamedTuple):
     probabilities: NDArray[np.float32]
 
 
-class Evaluator:
-    """Evaluates a model on a split, in one pass and with the weights it has, on one device.
+def evaluating_trainer(trainer: Node, progress: Progress) -> Trainer:
+    """Returns a trainer on one device that evaluates, and shows how far it is.
 
-    Its trainer is not that of the training, whose callbacks would exchange averaged weights and write checkpoints.
+    It is not that of the training, whose callbacks would exchange averaged weights and write checkpoints.
 
     Raises:
         SettingError: If Lightning refuses the settings.
     """
 
-    def __init__(self, trainer: Node, progress: Progress) -> None:
-        def show(trainer: Trainer, module: object, outputs: object, batch: object, batch_idx: int, _: int = 0) -> None:
-            progress(self._stage, batch_idx + 1, self._batches)
+    def show(trainer: Trainer, module: object, outputs: object, batch: object, batch_idx: int, _: int = 0) -> None:
+        split, batches = ("test", trainer.num_test_batches) if trainer.testing else ("val", trainer.num_val_batches)
+        progress(f"evaluating {split}", batch_idx + 1, int(sum(batches)))
 
-        self._progress, self._stage, self._batches = progress, "", 0
-        with ranks.as_single_process():
-            callbacks = [LambdaCallback(on_validation_batch_end=show, on_test_batch_end=show)]
-            self._trainer = build_trainer(trainer, callbacks=callbacks)
+    with ranks.as_single_process():
+        return build_trainer(trainer, callbacks=[LambdaCallback(on_validation_batch_end=show, on_test_batch_end=show)])
 
-    @property
-    def device(self) -> torch.device:
-        """The device that evaluates, which is also that of the training."""
-        return self._trainer.strategy.root_device
 
-    def __call__(self, module: LitClassifier, data: TextData, split: str) -> Evaluation:
-        """Evaluates on `val` or `test`."""
-        batches = data.batches(split)
-        self._stage, self._batches = f"evaluating {split}", len(batches)
-        evaluate = self._trainer.validate if split == "val" else self._trainer.test
-        [metrics] = evaluate(module, dataloaders=batches, verbose=False)
-        self._progress.close()
-        return Evaluation(dict(metrics), module.probabilities)
+def evaluate(evaluator: Trainer, module: LitClassifier, data: TextData, split: str) -> Evaluation:
+    """Evaluates a model on `val` or `test`, in one pass and with the weights it has."""
+    evaluate_split = evaluator.validate if split == "val" else evaluator.test
+    [metrics] = evaluate_split(module, dataloaders=data.batches(split), verbose=False)
+    return Evaluation(dict(metrics), module.probabilities)
 
 
 def evaluate_run(run: LoadedRun, settings: Node, split: str, name: str) -> tuple[Evaluation, Split]:
@@ -115,7 +105,7 @@ def evaluate_run(run: LoadedRun, settings: Node, split: str, name: str) -> tuple
         trainer = {**trainer, "precision": SINGLE}
     lit = build_lit(settings, run.classifier.model, class_counts=class_counts, ordered=data.ordered)
     with Progress() as progress:
-        return Evaluator(trainer, progress)(lit, data, split), data.split(split)
+        return evaluate(evaluating_trainer(trainer, progress), lit, data, split), data.split(split)
 
 
 def open_data(run: LoadedRun, overrides: str | Sequence[str] = ()) -> TextData:
@@ -237,7 +227,7 @@ def evaluate_best(
     settings: Node,
     module: LitClassifier,
     data: TextData,
-    evaluator: Evaluator,
+    evaluator: Trainer,
     recorder: Recorder,
     loggers: Sequence[Guard],
 ) -> Tree:
@@ -255,7 +245,7 @@ def evaluate_best(
     module.load_state_dict(recorder.best_weights())
     splits = ("val", "test") if settings["test"] else ("val",)
     with ranks.as_single_process():
-        evaluations = {split: evaluator(module, data, split) for split in splits}
+        evaluations = {split: evaluate(evaluator, module, data, split) for split in splits}
         probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
         text = {key: settings["data"][key] for key in TEXT_SETTINGS}
         config = {"model": settings["model"], "text": text, "ordered": data.ordered, "class_counts": data.class_counts}
@@ -272,7 +262,7 @@ def evaluate_best(
             for split, values in probabilities.items()
         }
         result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
-        result["latency_ms"] = latency_ms(module.model, data, evaluator.device)
+        result["latency_ms"] = latency_ms(module.model, data, evaluator.strategy.root_device)
         if loggers:
             from sentattn.loggers.wandb.run import log_best_epoch
 

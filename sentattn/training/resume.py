@@ -18,7 +18,7 @@ from sentattn.config.groups import get_path
 from sentattn.config.hashing import setting_hash
 from sentattn.config.schema import FOLD, HASHED_BY_CONTENT
 from sentattn.config.targets import needed_trust
-from sentattn.config.types import Node, Tree
+from sentattn.config.types import Node
 from sentattn.console import Progress
 from sentattn.data.hub import content_hash, find_folder
 from sentattn.distributed.devices import resolve_precision
@@ -77,7 +77,7 @@ def require_encoder(saved: run.Run, settings: Node) -> None:
 
 def _encoder_change(saved: run.Run) -> str:
     """Returns which hash a run's encoder had and has now; empty where that is the same, or cannot be known."""
-    from sentattn.training.checkpoint import read_identity
+    from sentattn.training.recorder import read_identity
 
     if (name := get_path(saved.settings, ENCODER_KEY)) is None:
         return ""
@@ -95,7 +95,7 @@ def require_same(interrupted: run.Run, current: Mapping[str, str | None]) -> Non
     Raises:
         RunError: If they differ, or the checkpoint cannot be read.
     """
-    from sentattn.training.checkpoint import read_identity
+    from sentattn.training.recorder import read_identity
 
     before = read_identity(interrupted.last_checkpoint)
     for name, key, cause in (
@@ -163,10 +163,12 @@ def find_finished(settings: Node, saved: SavedRuns | None = None) -> Path | None
     A run on others is reported and skipped. Rows are not compared where the data cannot be read.
     """
     for saved_run in (saved or SavedRuns()).of(settings):
-        if not (result := _finished(saved_run, settings["seed"])):
+        result, data = {}, settings["data"]
+        with suppress(RunError):
+            result = saved_run.result
+        if (result.get("status"), result.get("seed")) != ("finished", settings["seed"]):
             continue
         before = result.get("data_fingerprint")
-        data = settings["data"]
         drawn_with = settings["seed"] if data.get("folds") else 0
         now = _fingerprint(json.dumps(data, sort_keys=True), drawn_with) if before else ""
         is_other = now and before != now
@@ -194,15 +196,6 @@ def _fingerprint(data: str, seed: int) -> str:
         print(f"warning: the rows of finished runs cannot be compared: {error}", file=sys.stderr)
         return ""
     return module.fingerprint
-
-
-def _finished(saved: run.Run, seed: int) -> Tree:
-    """Returns the result of a finished run with a seed; empty if it has ended otherwise, or not at all."""
-    try:
-        result = saved.result
-        return result if (result["status"], result["seed"]) == ("finished", seed) else {}
-    except (RunError, KeyError, TypeError):
-        return {}
 
 
 def _identity(saved: run.Run) -> Identity | None:

@@ -117,22 +117,12 @@ class States:
 
 
 class ChunkWriter:
-    """Collects states of texts, and writes them to a cache in chunks; as a context manager also the last one."""
+    """Collects states of texts, and writes them to a cache in chunks."""
 
     def __init__(self, cache: StateCache) -> None:
         self._cache, self._known = cache, cache.places().keys()
         self._rows: list[tuple[bytes, int]] = []
         self._states: list[Half] = []
-
-    def __enter__(self) -> ChunkWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            self._write()
-        except OSError:
-            if kind is None:  # else it has been raised before
-                raise
 
     def add(self, row_ids: Sequence[str], lengths_B: Rows, states_BLE: Half) -> None:
         """Adds the states of those texts that the cache does not have."""
@@ -141,9 +131,10 @@ class ChunkWriter:
                 self._rows.append((row_id.encode(), length))
                 self._states.append(states_LE[:length])
         if sum(length for _, length in self._rows) * 2 * self._cache.width >= CHUNK_BYTES:
-            self._write()
+            self.write()
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Writes what is collected."""
         if not self._rows:
             return
         chunk = self._cache.folder / f"{secrets.token_hex(8)}.bin"
@@ -226,7 +217,9 @@ def compute_states(
                 (cache.folder / META).write_text(json.dumps(meta), encoding="utf-8")
             # Another process may have computed some meanwhile.
             missing = missing_texts(caches, splits, rank=rank, world_size=world_size)
-            writers = [stack.enter_context(ChunkWriter(cache)) for cache in caches]
+            writers = [ChunkWriter(cache) for cache in caches]
+            for writer in writers:
+                stack.callback(writer.write)  # the last chunk, also of an interrupted process
             done = 0
             for split, rows in missing.rows:
                 while len(rows):

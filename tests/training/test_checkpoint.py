@@ -26,8 +26,7 @@ from tiny import tiny
 from sentattn import fit
 from sentattn.distributed import ranks
 from sentattn.run import Run
-from sentattn.training.checkpoint import FileInPlace, random_state, restore_random_state
-from sentattn.training.recorder import Recorder
+from sentattn.training.recorder import FileInPlace, Recorder, random_state, restore_random_state
 
 SIZES = {
     "structured": ["model.embedding.size=8", "model.encoder.hidden=4", "model.attention.hidden=5"],

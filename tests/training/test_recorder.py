@@ -25,7 +25,8 @@ from sentattn.training.recorder import Recorder
 def recorded(folder: Path, values: list[float], mode: str = "max", losses: list[float] | None = None) -> Recorder:
     recorder = make_recorder(folder, mode=mode)
     for epoch, (value, loss) in enumerate(zip(values, losses or [0.5] * len(values), strict=True), start=1):
-        recorder.add({"epoch": epoch, "val/x": value, "val/log_loss": loss})
+        recorder.rows.append({"epoch": epoch, "val/x": value, "val/log_loss": loss})
+    recorder.best = recorder.best_of(recorder.rows)
     return recorder
 
 

@@ -26,8 +26,7 @@ from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import TrainingTexts
 from sentattn.prediction.model import Classifier, LoadedRun
 from sentattn.training import dry_run
-from sentattn.training.fit import fit_seeds
-from sentattn.training.prepare import start_from
+from sentattn.training.fit import fit_seeds, start_from
 from sentattn.training.resume import find_finished, identity
 
 SMALL = ["model.embedding.size=6", "model.encoder.hidden=4", "model.attention.hidden=5"]
