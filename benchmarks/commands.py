@@ -59,7 +59,7 @@ def start(words: list[str]) -> None:
         data = build_data(settings, progress)
         module = build_module(settings, data)
         prepared = time.perf_counter()
-        use_cached_states(data, module.model, evaluator.device, progress, test=settings.test)
+        use_cached_states(data, module.model, evaluator.strategy.root_device, progress, test=settings.test)
     cached = time.perf_counter()
     batch = next(iter(data.train_dataloader()))
     ended = time.perf_counter()

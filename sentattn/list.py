@@ -90,11 +90,10 @@ def _described(run: Run) -> dict[str, Any]:
     result: dict[str, Any] = {"status": "unreadable"}
     with suppress(RunError):
         result = run.result
-    with suppress(RunError, AttributeError):  # settings that are damaged
+    with suppress(RunError, AttributeError, KeyError):  # settings that are damaged
         result["model"] = label(run.settings)
-        data = run.settings.get("data")
-        files = data.get("train") if isinstance(data, Mapping) else None
-        if isinstance(files, str | list) and "name" in data:
+        data = run.settings["data"]
+        if isinstance(files := data.get("train"), str | list):
             name, half = ", ".join(Path(file).name for file in as_columns(files)), LONGEST_FILE // 2
             short = name if len(name) <= LONGEST_FILE else f"{name[:half]}\u2026{name[-half:]}"
             result["data"] = f"{data['name']} ({short})"

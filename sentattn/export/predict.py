@@ -1,11 +1,11 @@
 """Label texts with an exported model. Needs numpy, onnxruntime and tokenizers, and spaCy for data.tokenizer=spacy.
 
-usage: python predict.py [--json] "This movie is amazing" ["Another text" ...]
+usage: python predict.py "This movie is amazing" ["Another text" ...]
 
 Prints the label of each text, the probability of each class, the tokens that are not in the vocabulary, and the
-attention to each token, one column per hop; with --json one object per line, in which `unknown` lists the indices of
-the tokens that are not in the vocabulary. From Python: Model(folder).predict(texts). Tokens are words, or the pieces of
-words that a pretrained encoder reads, with its special tokens, whose spans are empty.
+attention to each token, one column per hop. From Python: Model(folder).predict(texts), in which `unknown` lists the
+indices of the tokens that are not in the vocabulary. Tokens are words, or the pieces of words that a pretrained encoder
+reads, with its special tokens, whose spans are empty.
 """
 
 from __future__ import annotations
@@ -158,9 +158,8 @@ def lines(prediction: dict[str, Any]) -> Iterator[str]:
         yield f"    {token:<{width}}  " + "  ".join(f"{weight:.3f}" for weight in weights)
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(texts: Sequence[str]) -> int:
     """Runs the command; returns its exit code."""
-    texts = [word for word in arguments if word != "--json"]
     if not texts or {"-h", "--help"} & {*texts}:
         print((__doc__ or "").strip())
         return 0 if texts else 2
@@ -170,8 +169,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for prediction in predictions:
-        output = [json.dumps(prediction, ensure_ascii=False)] if "--json" in arguments else lines(prediction)
-        print(*output, sep="\n")
+        print(*lines(prediction), sep="\n")
     return 0
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,13 +51,6 @@ PREDICTED_SHOWN = 3
 """Predicted classes of a row of this table, the most frequent ones."""
 
 
-class Evaluation(NamedTuple):
-    """Metrics such as `val/accuracy`, and the probabilities, (rows, C), in the split's order."""
-
-    metrics: dict[str, float]
-    probabilities: NDArray[np.float32]
-
-
 def evaluating_trainer(trainer: Node, progress: Progress) -> Trainer:
     """Returns a trainer on one device that evaluates, and shows how far it is.
 
@@ -75,20 +68,25 @@ def evaluating_trainer(trainer: Node, progress: Progress) -> Trainer:
         return build_trainer(trainer, callbacks=[LambdaCallback(on_validation_batch_end=show, on_test_batch_end=show)])
 
 
-def evaluate(evaluator: Trainer, module: LitClassifier, data: TextData, split: str) -> Evaluation:
-    """Evaluates a model on `val` or `test`, in one pass and with the weights it has."""
+def evaluate(evaluator: Trainer, module: LitClassifier, data: TextData, split: str) -> dict[str, float]:
+    """Evaluates a model on `val` or `test`, in one pass and with the weights it has; `module.probabilities` follow.
+
+    Returns metrics such as `val/accuracy`.
+    """
     evaluate_split = evaluator.validate if split == "val" else evaluator.test
     [metrics] = evaluate_split(module, dataloaders=data.batches(split), verbose=False)
-    return Evaluation(dict(metrics), module.probabilities)
+    return dict(metrics)
 
 
-def evaluate_run(run: LoadedRun, settings: Node, split: str, name: str) -> tuple[Evaluation, Split]:
+def evaluate_run(
+    run: LoadedRun, settings: Node, split: str, name: str
+) -> tuple[dict[str, float], NDArray[np.float32], Split]:
     """Evaluates a run's model on `val` or `test`, read with the run's vocabulary and length.
 
     The settings are those of the run, or the same with other data. `name` is what the evaluation is called.
 
     Returns:
-        The evaluation, and the rows that it is of.
+        The metrics, the probabilities, (rows, C), and the rows that they are of.
 
     Raises:
         UserError: If the run has no model or predictions of that name on other rows, or the labels are not the model's.
@@ -105,7 +103,8 @@ def evaluate_run(run: LoadedRun, settings: Node, split: str, name: str) -> tuple
         trainer = {**trainer, "precision": SINGLE}
     lit = build_lit(settings, run.classifier.model, class_counts=class_counts, ordered=data.ordered)
     with Progress() as progress:
-        return evaluate(evaluating_trainer(trainer, progress), lit, data, split), data.split(split)
+        metrics = evaluate(evaluating_trainer(trainer, progress), lit, data, split)
+    return metrics, lit.probabilities, data.split(split)
 
 
 def open_data(run: LoadedRun, overrides: str | Sequence[str] = ()) -> TextData:
@@ -187,7 +186,7 @@ def recorded(run: Run, result: Tree, recorder: Recorder, *, resumed: bool) -> It
         with explained_torch_errors():
             yield loggers
     except Pruned:
-        result |= result_of(recorder, {})
+        result |= result_of(recorder)
     except RunError:
         raise
     except UserError as error:
@@ -201,18 +200,16 @@ def recorded(run: Run, result: Tree, recorder: Recorder, *, resumed: bool) -> It
             logger.finish(summarize(result), failed=result["status"] not in ("finished", "pruned"))
 
 
-def result_of(recorder: Recorder, evaluations: Mapping[str, Evaluation]) -> Tree:
+def result_of(recorder: Recorder, evaluated: dict[str, float] | None = None) -> Tree:
     """Returns the part of a result that a training adds: the metrics of its best epoch, time and memory.
 
-    Without evaluations it is that of a pruned run, with the metrics of its best epoch so far.
+    Without metrics that were evaluated it is that of a pruned run, with the metrics of its best epoch so far.
     """
     metrics = {name: value for name, value in recorder.best.items() if "/" in name and name != SPEED}
-    if evaluations:
-        metrics = {name: value for name, value in metrics.items() if name.startswith("train/")}
-    for evaluation in evaluations.values():
-        metrics |= evaluation.metrics
+    if evaluated:
+        metrics = {name: value for name, value in metrics.items() if name.startswith("train/")} | evaluated
     return {
-        "status": "finished" if evaluations else "pruned",
+        "status": "finished" if evaluated else "pruned",
         "metrics": metrics,
         "best_epoch": int(recorder.best["epoch"]),
         "epochs": int(recorder.rows[-1]["epoch"]),
@@ -245,8 +242,11 @@ def evaluate_best(
     module.load_state_dict(recorder.best_weights())
     splits = ("val", "test") if settings["test"] else ("val",)
     with ranks.as_single_process():
-        evaluations = {split: evaluate(evaluator, module, data, split) for split in splits}
-        probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
+        metrics: dict[str, float] = {}
+        probabilities: dict[str, NDArray[np.float32]] = {}
+        for split in splits:
+            metrics |= evaluate(evaluator, module, data, split)
+            probabilities[split] = module.probabilities
         text = {key: settings["data"][key] for key in TEXT_SETTINGS}
         config = {"model": settings["model"], "text": text, "ordered": data.ordered, "class_counts": data.class_counts}
         if (encoder := module.model.embedding.fingerprint) is not None:
@@ -255,7 +255,7 @@ def evaluate_best(
         with writing(run.path):
             run.write_predictions({split: (data.split(split), values) for split, values in probabilities.items()})
             classifier.save(run.path / MODEL_FOLDER)
-        result = result_of(recorder, evaluations)
+        result = result_of(recorder, metrics)
         result["rows"] = {split: len(data.split(split)) for split in ("train", *splits)}
         result["classes"] = {
             split: class_metrics(values, data.split(split).labels, data.labels)

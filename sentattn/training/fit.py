@@ -82,10 +82,8 @@ def fit(
     if not ranks.several() and (processes := devices.count_here(settings.trainer)) > 1:
         assert not callbacks, "callbacks cannot be passed to other processes"
         return launch(settings, processes, resume=resume, directory=directory, study=study)
-    trainer_settings = choose_precision(
-        devices.as_launched(settings.trainer, devices.rank_info() if ranks.several() else None)
-    )
-    settings = replace(settings, trainer=trainer_settings)
+    here = devices.rank_info() if ranks.several() else None
+    settings = replace(settings, trainer=choose_precision(devices.as_launched(settings.trainer, here)))
     with Signals() as signals, Progress(shown=ranks.is_rank_zero()) as progress, ExitStack() as stack:
         new = runs.Run(directory or runs.new_directory(settings), trust=True)  # its classes are those of this process
         run = open_interrupted(resume) if resume else ranks.broadcast(new)
@@ -348,8 +346,9 @@ def start_from(run: str, model: TextClassifier, tokenizer: Tokenizer) -> list[st
 def main(arguments: Sequence[str]) -> int:
     """Trains as one of several ranks; returns the exit code."""
     task = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    place = {"resume" if task["resumed"] else "directory": Path(task["path"])}
-    return run_rank(lambda: fit(Settings.of(task["settings"]), study=task["study"], **place))
+    settings, path = Settings.of(task["settings"]), Path(task["path"])
+    resume = path if task["resumed"] else None
+    return run_rank(lambda: fit(settings, resume=resume, directory=path, study=task["study"]))
 
 
 if __name__ == "__main__":

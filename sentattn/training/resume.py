@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -135,26 +135,28 @@ class SavedRuns:
         """Lists the folders again when they are asked for next, and reads the runs that are new."""
         self._by_identity.clear()
 
-    def without_result(self, settings: Node) -> Iterator[tuple[Path, bool]]:
-        """Yields the runs of these settings that have not ended, the newest first, and whether it is being trained."""
-        for saved in self.of(settings):
-            if not (saved.path / run.RESULT_FILE).exists():
-                yield saved.path, run.is_locked(saved.path)
-
 
 def find_interrupted(settings: Node, saved: SavedRuns | None = None, *, has_checkpoint: bool = True) -> Path | None:
     """Returns the newest interrupted run of these settings that no living process trains, or None.
 
     It has no result, and a checkpoint or, on request, none yet. Nobody resumes a run that may not be written.
     """
-    runs = (saved or SavedRuns()).without_result(settings)
-    idle = (path for path, is_trained in runs if not is_trained and os.access(path, os.W_OK))
-    return next((path for path in idle if run.Run(path).last_checkpoint.is_file() is has_checkpoint), None)
+    for path in _without_result(settings, saved):
+        is_idle = not run.is_locked(path) and os.access(path, os.W_OK)
+        if is_idle and run.Run(path).last_checkpoint.is_file() is has_checkpoint:
+            return path
+    return None
 
 
 def find_running(settings: Node, saved: SavedRuns | None = None) -> Path | None:
     """Returns a run of these settings that a living process trains, or None."""
-    return next((path for path, is_trained in (saved or SavedRuns()).without_result(settings) if is_trained), None)
+    return next(filter(run.is_locked, _without_result(settings, saved)), None)
+
+
+def _without_result(settings: Node, saved: SavedRuns | None) -> list[Path]:
+    """Returns the runs of these settings that have not ended, the newest first."""
+    runs = (saved or SavedRuns()).of(settings)
+    return [each.path for each in runs if not (each.path / run.RESULT_FILE).exists()]
 
 
 def find_finished(settings: Node, saved: SavedRuns | None = None) -> Path | None:

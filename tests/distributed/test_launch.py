@@ -214,7 +214,7 @@ def test_a_launch_that_ended_early_names_the_run_to_resume(
     code: int, number: int | None, tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def end_after_a_checkpoint(program: list[str], devices: int) -> int:
-        folder = Path(json.loads(Path(program[-1]).read_text())["directory"])
+        folder = Path(json.loads(Path(program[-1]).read_text())["path"])
         shutil.copytree(tiny_run.path, folder, ignore=shutil.ignore_patterns("result.json"))
         return code
 
@@ -306,7 +306,3 @@ def test_what_torchrun_and_the_launcher_learn_of_a_rank(
     assert launch.run_rank(train) == status
     assert (tmp_path / launch.CODE).read_text() == str(code)
     assert capsys.readouterr().err == (f"error: {error}\n" if isinstance(error, DataError) else "")
-
-
-def test_more_processes_than_cores_are_refused_at_once() -> None:
-    assert refused(lambda: fit(tiny("trainer.devices=3"))) == [("trainer.devices", "resources")]

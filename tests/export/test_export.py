@@ -275,12 +275,3 @@ def test_the_script_reports_errors(
     monkeypatch.setattr(script, "__file__", str(folder / "predict.py"))
     assert script.main(arguments) == code
     assert message in "".join(capsys.readouterr())
-
-
-def test_the_script_prints_json(
-    folder: Path, mean: LoadedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(script, "__file__", str(folder / "predict.py"))
-    assert script.main(["--json", "The film", "zzz"]) == 0
-    predictions = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [prediction["unknown"] for prediction in predictions] == [[], [0]]

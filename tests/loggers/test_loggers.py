@@ -120,13 +120,6 @@ def test_tensorboard_has_settings_next_to_the_metrics_of_the_best_epoch(tmp_path
     assert "hp_metric" not in events.Tags()["scalars"]
 
 
-def test_several_loggers_have_the_same_metrics(tmp_path: Path) -> None:
-    run = fit(tiny(f"output_dir={tmp_path}", "logger=[csv,tensorboard]", "test=false"))
-    for metric in ("train/loss", "val/accuracy"):
-        assert dict(curve(run.path, "tensorboard", metric)) == pytest.approx(dict(curve(run.path, "csv", metric)))
-        assert len(curve(run.path, "csv", metric)) == 2
-
-
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda package: None)

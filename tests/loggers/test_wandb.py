@@ -225,18 +225,6 @@ def test_seeds_of_a_setting_share_a_group(monkeypatch: pytest.MonkeyPatch) -> No
     assert "hops=3" in str(opened[-1]["name"])
 
 
-def test_job_type_and_tags(tmp_path: Path) -> None:
-    settings = compose(["model/attention=feedforward", "tags=[try]"])
-    offline = logger(tmp_path, job_type="probe", settings=settings)
-    offline.start()
-    offline.finish({})
-    logged = read(tmp_path)
-    assert logged["run"].job_type == "probe"
-    assert set(logged["run"].tags) == {"structured", "attention=feedforward", "demo", "try"}
-    assert re.split(", |-demo-", logged["run"].display_name)[:2] == ["structured", "attention=feedforward"]
-    assert logged["config"]["attention"] == "feedforward"
-
-
 def test_the_last_file_of_a_resumed_offline_run_is_complete(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for epochs, resumed in (((1, 2), False), ((2, 3), True)):  # the second epoch is trained again after a crash
         offline = logger(tmp_path, resumed=resumed)
@@ -384,8 +372,3 @@ def test_legible_rows_are_of_all_classes_in_turn(rows: list[tuple[int, int]], co
     for row in chosen:
         nearer = abs(lengths - LEGIBLE) < abs(lengths[row] - LEGIBLE)
         assert set(np.flatnonzero(nearer & (labels == labels[row])).tolist()) <= set(chosen)
-
-
-def test_legible_rows_by_hand() -> None:
-    labels, lengths = np.array([0, 0, 0, 1, 1]), np.array([5, 31, 29, 90, 40])
-    assert legible_rows(labels, lengths, 4) == [1, 4, 2, 3]

@@ -138,17 +138,6 @@ def _listen(monkeypatch: pytest.MonkeyPatch, heard: Callable[[int], None]) -> No
     monkeypatch.setattr(Recorder, "_write", listening)
 
 
-def test_signals_are_deferred() -> None:
-    with Signals() as signals:
-        signals.deferred = True
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert signals.received == signal.SIGTERM
-        with pytest.raises(Interruption):
-            os.kill(os.getpid(), signal.SIGINT)
-    with Signals() as signals, pytest.raises(Interruption):
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
 def test_ranks_stop_after_their_step_however_many_signals_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster may send a signal to all processes, and their launcher passes it on."""
     monkeypatch.setattr(ranks, "several", lambda: True)

@@ -44,13 +44,6 @@ def test_weight_decay_on_attention_and_head() -> None:
         torch.testing.assert_close(parameter.detach(), before[name] * (0.95 if name in weights else 1.0))
 
 
-def test_settings_without_weight_decay_on_decay_everywhere() -> None:
-    settings = compose(["optimizer=sgd", "optimizer.weight_decay=0.1"])
-    del settings["weight_decay_on"]
-    (group,) = build_optimizer(settings, model()).param_groups
-    assert group["weight_decay"] == 0.1
-
-
 def test_the_keras_example_has_keras_initialization_and_eps() -> None:
     settings = compose(["experiment=keras_imdb"])
     keras = build_model(settings["model"], num_embeddings=20, classes=2)

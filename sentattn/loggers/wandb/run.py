@@ -18,7 +18,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import WandbLogger
 
 from sentattn.config.types import Node, format_values
-from sentattn.errors import Pruned, first_line
+from sentattn.errors import first_line
 from sentattn.loggers import Axis, Guard
 from sentattn.loggers.wandb import upload
 from sentattn.prediction.model import Classifier
@@ -157,26 +157,18 @@ class WandbGuard(Guard):
 
 
 class TrialCallback(Callback):
-    """Logs the values that a trial of a sweep tries by their keys, and tags one that was pruned or failed."""
+    """Logs the values that a trial of a sweep tries by their keys, and names its run after them."""
 
     def __init__(self, values: Node) -> None:
         self._values = dict(values)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        def describe(logger: Any) -> None:
-            logger.experiment.config.update(self._values, allow_val_change=True)
-            logger.experiment.name = f"{logger.experiment.name} {format_values(self._values)}"
+        for guard in _wandb_guards(trainer.loggers):
+            guard.attempt(self._describe, None)
 
-        for logger in _wandb_guards(trainer.loggers):
-            logger.attempt(describe, None)
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        def tag(logger: Any) -> None:
-            logger.experiment.tags = (*(logger.experiment.tags or ()), outcome)
-
-        outcome = "pruned" if isinstance(exception, Pruned) else "failed"
-        for logger in _wandb_guards(trainer.loggers):
-            logger.attempt(tag, None)
+    def _describe(self, logger: Any) -> None:
+        logger.experiment.config.update(self._values, allow_val_change=True)
+        logger.experiment.name = f"{logger.experiment.name} {format_values(self._values)}"
 
 
 def _wandb_guards(loggers: Sequence[object]) -> list[WandbGuard]:
