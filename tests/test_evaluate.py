@@ -140,10 +140,8 @@ def test_predictions_on_other_data_are_written_and_compared(
 def test_an_evaluation_is_named_after_its_table_or_name(
     tiny_run: LoadedRun, run_copy: Path, tmp_path: Path, typed: list[str], expected: str
 ) -> None:
-    labels = tiny_run.classifier.labels
-    (tmp_path / "many.reviews.csv").write_text("text,label\n" + "".join(f"a film,{label}\n" for label in labels))
-    table = ["data=table", f"data.test={tmp_path / 'many.reviews.csv'}", "data.text=text", "data.label=label"]
-    assert evaluate.main([str(run_copy), *table, *typed]) == 0
+    words = table(tmp_path / "many.reviews.csv", *tiny_run.classifier.labels)
+    assert evaluate.main([str(run_copy), *words, *typed]) == 0
     assert (run_copy / f"predictions-{expected}.parquet").is_file()
 
 

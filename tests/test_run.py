@@ -193,11 +193,6 @@ def test_values_that_are_no_texts_are_refused(tiny_run: LoadedRun, value: object
     assert refused(lambda: tiny_run.predict([value])) == [("text", "type")]
 
 
-def test_a_run_without_labels_is_refused(run_copy: Path) -> None:
-    (run_copy / "model" / "labels.json").unlink()
-    assert_refused(lambda: load(run_copy).predict(["good"]), "run", "not_found", "labels.json")
-
-
 @pytest.mark.parametrize("content", ["\x00{nonsense", "format: 2\nmodel: {attention: 3}"])
 @pytest.mark.parametrize("name", ["model.safetensors", "config.yaml", "tokenizer.json", "labels.json"])
 def test_a_damaged_model_is_refused(run_copy: Path, name: str, content: str) -> None:

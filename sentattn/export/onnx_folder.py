@@ -101,6 +101,8 @@ def write_graph(original: OnnxClassifier, path: Path, *, max_length: int | None)
     Raises:
         RunError: If the model cannot be exported; with torch's message.
     """
+    from onnx_ir.passes.common import ClearMetadataAndDocStringPass
+
     classifier = with_onnx_lstms(original)
     length = min(TRACED_LENGTH, max_length or TRACED_LENGTH)
     inputs = torch.ones(TRACED_BATCH, length, dtype=torch.int64), torch.full((TRACED_BATCH,), length)
@@ -124,13 +126,7 @@ def write_graph(original: OnnxClassifier, path: Path, *, max_length: int | None)
                 verbose=False,
             )
             assert exported is not None
-            graph = exported.model.graph
-            exported.model.metadata_props.clear()  # source lines, with paths of the exporting machine
-            graph.metadata_props.clear()
-            for node in graph.all_nodes():
-                node.metadata_props.clear()
-                for value in node.outputs:
-                    value.metadata_props.clear()
+            ClearMetadataAndDocStringPass()(exported.model)  # source lines, with paths of the exporting machine
             exported.save(path, external_data=False)
     except OSError:  # such as a full disk, which is no error of the model
         raise

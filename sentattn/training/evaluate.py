@@ -64,8 +64,14 @@ def evaluating_trainer(trainer: Node, progress: Progress) -> Trainer:
         split, batches = ("test", trainer.num_test_batches) if trainer.testing else ("val", trainer.num_val_batches)
         progress(f"evaluating {split}", batch_idx + 1, int(sum(batches)))
 
+    def close(*_: object) -> None:
+        progress.close()
+
+    shown = LambdaCallback(
+        on_validation_batch_end=show, on_validation_end=close, on_test_batch_end=show, on_test_end=close
+    )
     with ranks.as_single_process():
-        return build_trainer(trainer, callbacks=[LambdaCallback(on_validation_batch_end=show, on_test_batch_end=show)])
+        return build_trainer(trainer, callbacks=[shown])
 
 
 def evaluate(evaluator: Trainer, module: LitClassifier, data: TextData, split: str) -> dict[str, float]:

@@ -117,7 +117,6 @@ def fit(
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
             if ranks.is_rank_zero():
                 result |= evaluate_best(run, settings, module, data, evaluator, recorder, loggers)
-                progress.close()
         if result["status"] == "finished":
             print_metrics(result)
         ranks.wait_for_rank_zero()

@@ -15,6 +15,8 @@ import wandb
 from encoder_files import write_encoder
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
+from runs_alike import rows
 from tiny import tiny
 from wandb_reader import log, read, records, table
 from wandb_server import serving
@@ -24,7 +26,6 @@ from sentattn import fit
 from sentattn.config.compose import compose
 from sentattn.config.hashing import setting_hash
 from sentattn.data.hub import content_hash
-from sentattn.errors import SettingError
 from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb_run
 from sentattn.loggers.wandb import upload
@@ -291,9 +292,7 @@ def test_wandb_mode_disabled(
 
 
 def test_a_host_without_scheme_is_refused() -> None:
-    with pytest.raises(SettingError) as caught:
-        logger(Path("x"), host="wandb.example.org")
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("logger.host", "type")]
+    assert refused(lambda: logger(Path("x"), host="wandb.example.org")) == [("logger.host", "type")]
 
 
 @pytest.mark.parametrize(
@@ -341,13 +340,7 @@ def test_a_training_is_the_same_with_and_without_wandb(tmp_path: Path, model: li
     with_it, without = run("with", *drawn), run("without", "logger=none")
     for name in ("model/model.safetensors", "predictions.parquet"):
         assert (with_it.path / name).read_bytes() == (without.path / name).read_bytes()
-    assert _steady(with_it) == _steady(without)
-
-
-def _steady(run: LoadedRun) -> list[dict[str, Any]]:
-    lines = (run.path / "metrics.jsonl").read_text().splitlines()
-    fleeting = ("train_seconds", "train/tokens_per_second")
-    return [{name: value for name, value in json.loads(line).items() if name not in fleeting} for line in lines]
+    assert rows(with_it.path) == rows(without.path)
 
 
 def test_the_drawn_weights_are_those_of_the_best_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

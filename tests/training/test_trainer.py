@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -67,17 +66,10 @@ def test_a_share_of_less_than_a_batch_is_refused(tmp_path: Path, share: str) -> 
 @pytest.mark.parametrize(("limit", "steps"), [("0.1", 1), ("0.25", 2), ("3", 3), ("1", 1), ("1.0", 10)])
 def test_limit_train_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, steps: int) -> None:
     taken: list[int] = []
-    monkeypatch.setattr("torch.optim.Adam.step", _counting(torch.optim.Adam.step, taken))
+    step = torch.optim.Adam.step
+    monkeypatch.setattr(torch.optim.Adam, "step", lambda self, *args: taken.append(1) or step(self, *args))
     fit(tiny(f"trainer.limit_train_batches={limit}", "trainer.max_epochs=1", "test=false", f"output_dir={tmp_path}"))
     assert len(taken) == steps
-
-
-def _counting(step: Any, taken: list[int]) -> Any:
-    def counted(self: torch.optim.Adam, *args: Any, **kwargs: Any) -> Any:
-        taken.append(1)
-        return step(self, *args, **kwargs)
-
-    return counted
 
 
 def test_trainer_settings_without_effect_on_the_result(tmp_path: Path, tiny_run: Run) -> None:
