@@ -213,15 +213,14 @@ def _guard(
     replays: bool = False,
     kind: type[Guard] | None = None,
 ) -> Guard:
-    def make_with_settings() -> Logger:
+    def make_with_settings() -> tuple[Logger, str]:
         logger = make()
         logger.log_hyperparams({**run.settings, "setting": run.setting} | ({"study": run.study} if run.study else {}))
         logger.save()
-        return logger
+        return logger, location
 
-    return (kind or Guard)(
-        title, make_with_settings, location=location, directory=run.directory, resumed=run.resumed, replays=replays
-    )
+    guard = kind or Guard
+    return guard(title, make_with_settings, directory=run.directory, resumed=run.resumed, replays=replays)
 
 
 class Guard(Logger):
@@ -230,7 +229,7 @@ class Guard(Logger):
     A row is an epoch: Lightning passes the metrics of validation and of training separately, and both are logged
     together, with the epoch, counted from 1, as the step. Points inside an epoch (`step/...`) have the optimizer's.
     Of a resumed training, epochs that the run directory has already are not logged again, unless the logger `replays`
-    them because it starts from nothing. `make` opens Lightning's logger, and `location` is where its data are.
+    them because it starts from nothing. `make` opens Lightning's logger, and says where its data are.
     `epoch_steps` is how many steps an epoch has.
     """
 
@@ -239,10 +238,9 @@ class Guard(Logger):
     def __init__(
         self,
         title: str,
-        make: Callable[[], Logger],
+        make: Callable[[], tuple[Logger, str]],
         *,
         directory: Path,
-        location: str = "",
         resumed: bool = False,
         replays: bool = False,
     ) -> None:
@@ -250,7 +248,6 @@ class Guard(Logger):
         self.title = title
         self.directory = directory
         self._make = make
-        self._location = location
         self._resumed = resumed
         self._replays = replays
         self._last_epoch = 0
@@ -260,7 +257,8 @@ class Guard(Logger):
     def start(self) -> None:
         """Opens the logger and prints where its data are."""
         try:
-            logger = self._logger = self._make()
+            logger, location = self._make()
+            self._logger = logger
             path = self.directory / METRICS_FILE
             lines = path.read_text(encoding="utf-8").splitlines() if self._resumed and path.is_file() else []
             for row in map(json.loads, lines):
@@ -268,7 +266,7 @@ class Guard(Logger):
                 if self._replays:
                     metrics = {name: value for name, value in row.items() if "/" in name}
                     self._log(logger, metrics, "epoch", self._last_epoch)
-            print(f"{self.title}: {self._describe_location(logger)}")
+            print(f"{self.title}: {location}")
         except Exception as error:
             self._switch_off(error)
 
@@ -324,9 +322,6 @@ class Guard(Logger):
         """Logs the summary, such as that of `run.summarize`, and closes the logger."""
         self.attempt(lambda logger: self._finish(logger, summary, failed), None)
         self._logger = None
-
-    def _describe_location(self, logger: Logger) -> str:
-        return self._location
 
     def _log(self, logger: Logger, row: Mapping[str, float], axis: Axis, place: int) -> None:
         logger.log_metrics(dict(row), step=place)

@@ -54,7 +54,7 @@ class Recording(Logger):
 
 
 def guarded(logger: Logger, directory: Path) -> Guard:
-    guard = Guard("Recording", lambda: logger, directory=directory, location="here")
+    guard = Guard("Recording", lambda: (logger, "here"), directory=directory)
     guard.start()
     return guard
 
@@ -97,7 +97,7 @@ def test_the_first_error_switches_the_logger_off(
 
 
 def test_a_logger_that_cannot_be_opened_is_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def fail() -> Logger:
+    def fail() -> tuple[Logger, str]:
         raise RuntimeError
 
     guard = Guard("Recording", fail, directory=tmp_path)

@@ -75,7 +75,7 @@ class WandbGuard(Guard):
         """Logs pictures or tables of an epoch, counted from 1; an error in `make` switches off the logger alone."""
         self.attempt(lambda logger: logger.experiment.log({"epoch": epoch, **make()}), None)
 
-    def _open(self) -> WandbLogger:
+    def _open(self) -> tuple[WandbLogger, str]:
         # W&B would report its own errors to its developers, and wait for that at the end of every program.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         os.environ.setdefault("WANDB_SILENT", "true")
@@ -105,7 +105,8 @@ class WandbGuard(Guard):
             run.define_metric(axis)
             run.define_metric(f"{group}*", step_metric=axis)
         # A logger that opens the run itself puts `trainer/global_step` on every x-axis.
-        return WandbLogger(project=self._init["project"], save_dir=self.directory, experiment=run)
+        logger = WandbLogger(project=self._init["project"], save_dir=self.directory, experiment=run)
+        return logger, self._describe_location(run)
 
     def _init_run(self, mode: Any) -> wandb.Run:
         import wandb
@@ -123,11 +124,11 @@ class WandbGuard(Guard):
                 settings.api_key = upload.api_key(self._host)  # W&B itself would send it WANDB_API_KEY
         return wandb.init(mode=mode, settings=settings, **self._init)
 
-    def _describe_location(self, logger: Any) -> str:
-        if logger.experiment.disabled:
+    def _describe_location(self, run: wandb.Run) -> str:
+        if run.disabled:
             return "disabled by WANDB_MODE"
-        if _is_online(logger):
-            return str(logger.experiment.url)
+        if not run.offline:
+            return str(run.url)
         folder = Path(os.path.relpath(self.directory)) if self.directory.is_relative_to(Path.cwd()) else self.directory
         command = f"python -m sentattn.sync {shlex.quote(str(folder))}"
         return f"offline, in {folder / 'wandb'}; upload it later with: {command}"
