@@ -67,7 +67,7 @@ def test_a_share_of_less_than_a_batch_is_refused(tmp_path: Path, share: str) -> 
 def test_limit_train_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, steps: int) -> None:
     taken: list[int] = []
     step = torch.optim.Adam.step
-    monkeypatch.setattr(torch.optim.Adam, "step", lambda self, *args: taken.append(1) or step(self, *args))
+    monkeypatch.setattr(torch.optim.Adam, "step", lambda *args, **kwargs: taken.append(1) or step(*args, **kwargs))
     fit(tiny(f"trainer.limit_train_batches={limit}", "trainer.max_epochs=1", "test=false", f"output_dir={tmp_path}"))
     assert len(taken) == steps
 
