@@ -39,7 +39,7 @@ from sentattn.sweep.config import read_plan
 from sentattn.sweep.records import TrialReport, TrialTask
 from sentattn.sweep.search import run_trial
 from sentattn.sweep.study import SweepStudy
-from sentattn.training.prepare import build_data, build_module, choose_precision, set_up
+from sentattn.training.fit import build_data, build_module, choose_precision, set_up
 from sentattn.training.states import use_cached_states
 
 SHORT = ("logger=none", "trainer.max_epochs=1", "trainer.accelerator=cpu", "sampler=random", "pruner=none")
@@ -59,7 +59,7 @@ def start(words: list[str]) -> None:
         data = build_data(settings, progress)
         module = build_module(settings, data)
         prepared = time.perf_counter()
-        use_cached_states(data, module.model, evaluator.device, progress, test=settings.test)
+        use_cached_states(data, module.model, evaluator.strategy.root_device, progress, test=settings.test)
     cached = time.perf_counter()
     batch = next(iter(data.train_dataloader()))
     ended = time.perf_counter()

@@ -17,14 +17,12 @@ Examples:
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from sentattn.config import command_line
 from sentattn.config.arguments import split_folders
@@ -32,8 +30,8 @@ from sentattn.config.groups import Choices, comment, conf_dir
 from sentattn.config.targets import label
 from sentattn.console import TERMINAL_WIDTH, table_lines
 from sentattn.data.readers.tables import as_columns
-from sentattn.errors import Fault, SettingError, suggestion
-from sentattn.run import LOADER
+from sentattn.errors import Fault, RunError, SettingError, suggestion
+from sentattn.run import Run
 
 METRICS = ("val/accuracy", "test/accuracy")
 GROUPS = {"models": "model", "data": "data", "experiments": "experiment", "sweeps": "sweep"}
@@ -77,10 +75,7 @@ def runs(output_dir: Path) -> list[str]:
     paths = sorted(output_dir.glob("**/result.json"))
     if not paths:
         return []
-    results = [
-        (_read(path, json.loads) or {"status": "unreadable"}) | _read(path.with_name("config.yaml"), _named)
-        for path in paths
-    ]
+    results = [_described(Run(path.parent)) for path in paths]
     heading, *lines = _table([("val", "test", "seed", "status", "data"), *map(_cells, results)], align=">>><<")
     start = max(map(len, lines)) + 2
     printed = [f"{heading.ljust(start)}model"]
@@ -90,25 +85,19 @@ def runs(output_dir: Path) -> list[str]:
     return printed
 
 
-def _named(config: str) -> dict[str, str]:
-    """Returns what model and data of a run are called: the variant with its parts, a table with its file."""
-    settings = yaml.load(config, LOADER)  # noqa: S506 - a safe one
-    data = settings.get("data")
-    files = data.get("train") if isinstance(data, Mapping) else None
-    if not isinstance(files, str | list) or "name" not in data:
-        return {"model": label(settings)}
-    name, half = ", ".join(Path(file).name for file in as_columns(files)), LONGEST_FILE // 2
-    short = name if len(name) <= LONGEST_FILE else f"{name[:half]}\u2026{name[-half:]}"
-    return {"model": label(settings), "data": f"{data['name']} ({short})"}
-
-
-def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
-    """Returns the content of a file, an empty one where it cannot be read."""
-    try:
-        content = parse(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, AttributeError, yaml.YAMLError):
-        return {}
-    return content if isinstance(content, dict) else {}
+def _described(run: Run) -> dict[str, Any]:
+    """Returns the result of a run, with its variant and its parts as `model`, and a table with its file as `data`."""
+    result: dict[str, Any] = {"status": "unreadable"}
+    with suppress(RunError):
+        result = run.result
+    with suppress(RunError, AttributeError, KeyError):  # settings that are damaged
+        result["model"] = label(run.settings)
+        data = run.settings["data"]
+        if isinstance(files := data.get("train"), str | list):
+            name, half = ", ".join(Path(file).name for file in as_columns(files)), LONGEST_FILE // 2
+            short = name if len(name) <= LONGEST_FILE else f"{name[:half]}\u2026{name[-half:]}"
+            result["data"] = f"{data['name']} ({short})"
+    return result
 
 
 def _cells(result: Mapping[str, Any]) -> tuple[str, ...]:

@@ -50,7 +50,6 @@ import math
 import re
 import shutil
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -320,15 +319,9 @@ def _writable(value: object) -> object:
 
 def predict_rows(rows: Iterable[Row], predict: Callable[[Iterator[str]], Iterator[Prediction]]) -> Iterator[Row]:
     """Yields all rows in their order with their predictions; `predict` may read ahead."""
-    waiting: deque[Row] = deque()
-
-    def texts() -> Iterator[str]:
-        for row in rows:
-            waiting.append(row)
-            yield row.text
-
-    for prediction in predict(texts()):
-        yield waiting.popleft()._replace(prediction=prediction if prediction.tokens else None)
+    rows, read_ahead = itertools.tee(rows)
+    for row, prediction in zip(rows, predict(row.text for row in read_ahead), strict=True):
+        yield row._replace(prediction=prediction if prediction.tokens else None)
 
 
 def to_json(row: Row, columns: Sequence[str]) -> str:

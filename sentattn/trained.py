@@ -68,7 +68,7 @@ class TrainedRun(LoadedRun):
         from sentattn.metrics import class_metrics, format_value
         from sentattn.training.evaluate import class_lines, evaluate_run
 
-        (metrics, probabilities), rows = evaluate_run(self, settings, split, name)
+        metrics, probabilities, rows = evaluate_run(self, settings, split, name)
         print(f"{self.path} on {data['name']}")
         for metric, value in metrics.items():
             print(f"  {metric:<{max(map(len, metrics))}}  {format_value(value)}")

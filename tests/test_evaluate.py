@@ -6,7 +6,6 @@ import json
 import math
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -53,17 +52,8 @@ def test_from_python_as_from_the_command(
     assert (run_copy / "predictions-again.parquet").is_file()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ({"overrides": ["model=mean"]}, ("model", "unsupported")),
-        ({"split": "train"}, ("split", "range")),
-        ({"name": "val"}, ("name", "type")),
-        ({"overrides": ["data=table", "data.test=none.csv"]}, ("data.test", "not_found")),
-    ],
-)
-def test_faults_in_python(tiny_run: LoadedRun, arguments: dict[str, Any], expected: tuple[str, str]) -> None:
-    assert refused(lambda: sentattn.load(tiny_run.path).evaluate(**arguments)) == [expected]
+def test_another_split_in_python_is_refused(tiny_run: LoadedRun) -> None:
+    assert refused(lambda: sentattn.load(tiny_run.path).evaluate(split="train")) == [("split", "range")]
 
 
 def test_metrics_are_printed(tiny_run: LoadedRun, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,10 +140,8 @@ def test_predictions_on_other_data_are_written_and_compared(
 def test_an_evaluation_is_named_after_its_table_or_name(
     tiny_run: LoadedRun, run_copy: Path, tmp_path: Path, typed: list[str], expected: str
 ) -> None:
-    labels = tiny_run.classifier.labels
-    (tmp_path / "many.reviews.csv").write_text("text,label\n" + "".join(f"a film,{label}\n" for label in labels))
-    table = ["data=table", f"data.test={tmp_path / 'many.reviews.csv'}", "data.text=text", "data.label=label"]
-    assert evaluate.main([str(run_copy), *table, *typed]) == 0
+    words = table(tmp_path / "many.reviews.csv", *tiny_run.classifier.labels)
+    assert evaluate.main([str(run_copy), *words, *typed]) == 0
     assert (run_copy / f"predictions-{expected}.parquet").is_file()
 
 

@@ -30,7 +30,7 @@ from sentattn.data.readers.tables import records
 from sentattn.data.tokenizer import WordTypes
 from sentattn.data.word_vectors import read_vectors
 from sentattn.prediction.model import load
-from sentattn.training.checkpoint import read_checkpoint
+from sentattn.training.recorder import read_checkpoint
 
 pytest.importorskip("onnxruntime")
 

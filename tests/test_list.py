@@ -13,7 +13,7 @@ from sentattn.run import yaml_text
 
 def write(folder: Path, **result: object) -> None:
     folder.mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps(result))
+    (folder / "result.json").write_text(json.dumps({"format": 2, **result}))
 
 
 def test_models_and_data_have_the_comments_of_their_files(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +70,9 @@ def test_runs_of_tables_with_the_file(tmp_path: Path, capsys: pytest.CaptureFixt
     assert max(map(len, lines)) <= 80
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "3", '{"metrics": 3}', '{"metrics": {"val/accuracy": "x"}}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "3", '{"format": 2, "metrics": 3}', '{"format": 2, "metrics": {"val/accuracy": "x"}}', "{}"]
+)
 def test_damaged_results_are_listed(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "result.json").write_text(text)
     (tmp_path / "config.yaml").write_text("model: [")

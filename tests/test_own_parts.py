@@ -7,10 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 from refusals import kinds
 from tiny import tiny
-from torch import nn
 
 from sentattn import fit
 from sentattn.compare.comparison import read_comparisons
@@ -19,7 +17,6 @@ from sentattn.config.compose import compose
 from sentattn.config.hashing import setting_hash
 from sentattn.errors import RunError
 from sentattn.train import main
-from sentattn.training.losses import OwnLoss
 from sentattn.training.resume import advice, open_interrupted
 
 CLASSES = """
@@ -73,14 +70,6 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     (tmp_path / "users_classes.py").write_text(CLASSES)
     monkeypatch.syspath_prepend(str(tmp_path))
     return [f"--config-dir={tmp_path / 'conf'}", f"output_dir={tmp_path / 'outputs'}"]
-
-
-def test_a_loss_of_pytorch_is_a_loss() -> None:
-    logits, labels = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([0, 0])
-    loss = OwnLoss(nn.CrossEntropyLoss())
-    expected = nn.functional.cross_entropy(logits, labels)
-    assert loss(logits.bfloat16(), labels, torch.ones(2, 1, 1)).loss == pytest.approx(float(expected))
-    assert loss.terms == ["cross_entropy"]
 
 
 def test_a_loss_of_ones_own_is_trained_evaluated_and_read_again(own: list[str]) -> None:

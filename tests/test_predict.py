@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import io
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -255,12 +253,6 @@ def test_unknown_words_of_a_text_are_reported(tiny_run: Run, capsys: pytest.Capt
     assert "vocabulary: zzz" in capsys.readouterr().out
     assert predict.main([f"run={tiny_run.path}", "text=The zzz", "format=json"]) == 0
     assert json.loads(capsys.readouterr().out)["unknown"] == [1]
-
-
-def test_standard_input(tiny_run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"good\nbad\n")))
-    assert predict.main([f"run={tiny_run.path}", "input=-", "format=json"]) == 0
-    assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == ["good", "bad"]
 
 
 def test_the_most_probable_classes_of_a_file(tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

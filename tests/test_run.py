@@ -28,9 +28,9 @@ import sentattn
 from sentattn.config.request import read_request
 from sentattn.prediction.model import LoadedRun, load
 from sentattn.rendering import save, terminal
-from sentattn.run import Run, replacing, save_tensors, summarize, write_atomically, yaml_text
+from sentattn.run import Run, replacing, save_tensors, write_atomically, yaml_text
 from sentattn.train import predict_command
-from sentattn.training.checkpoint import FileInPlace
+from sentattn.training.recorder import FileInPlace
 from sentattn.training.resume import advice, open_interrupted
 
 QUOTED = ("path", "split", "test", "last.seed + 1", "missing", "typed", "trust")
@@ -47,13 +47,6 @@ def test_loaded_run_predicts_labels_probabilities_tokens_and_attention(tiny_run:
         assert [prediction.text[a:b] for a, b in prediction.spans] == prediction.tokens
         assert all(sum(row) == pytest.approx(1.0, abs=1e-5) for row in prediction.attention)
         assert {len(row) for row in prediction.attention} == {len(prediction.tokens)}
-
-
-def test_predictions_do_not_depend_on_the_batch(tiny_run: LoadedRun) -> None:
-    together = tiny_run.predict(TEXTS)
-    for text, expected in zip(TEXTS, together, strict=True):
-        [alone] = tiny_run.predict([text])
-        assert alone.probabilities == pytest.approx(expected.probabilities, abs=1e-6)
 
 
 def test_predictions_equal_those_written_by_training(tiny_run: LoadedRun) -> None:
@@ -94,11 +87,6 @@ def test_an_empty_prediction_can_be_shown(tiny_run: LoadedRun, tmp_path: Path) -
         save(found, tmp_path / name)
     assert terminal.render(found[0], color=False, width=80)
     assert terminal.line(found[0])
-
-
-def test_one_text_is_a_list_of_one(tiny_run: LoadedRun) -> None:
-    [one], [other] = tiny_run.predict("good"), tiny_run.predict(["good"])
-    assert one == other
 
 
 class Polars:
@@ -203,11 +191,6 @@ def test_a_series_is_a_list_of_texts(tiny_run: LoadedRun) -> None:
 @pytest.mark.parametrize("value", [["good"], b"good", {"text": "good"}])
 def test_values_that_are_no_texts_are_refused(tiny_run: LoadedRun, value: object) -> None:
     assert refused(lambda: tiny_run.predict([value])) == [("text", "type")]
-
-
-def test_a_run_without_labels_is_refused(run_copy: Path) -> None:
-    (run_copy / "model" / "labels.json").unlink()
-    assert_refused(lambda: load(run_copy).predict(["good"]), "run", "not_found", "labels.json")
 
 
 @pytest.mark.parametrize("content", ["\x00{nonsense", "format: 2\nmodel: {attention: 3}"])
@@ -368,29 +351,6 @@ def test_every_printed_command_quotes_its_values() -> None:
             for inserted in re.findall(r"\{([^{}]*)\}", command):
                 quoted = "shlex." in inserted or "needed_trust(" in inserted or inserted in QUOTED
                 assert quoted, f"{file.name}: {command}"
-
-
-def test_a_summary_has_metrics_and_costs() -> None:
-    result = {
-        "status": "finished",
-        "best_epoch": 2,
-        "metrics": {"val/accuracy": 0.5},
-        "seconds": {"train": 1.5, "total": 2.0},
-        "parameters": {"total": 10, "trainable": 9},
-        "latency_ms": {"one": 0.5},
-        "peak_memory_bytes": 1000,
-    }
-    assert summarize(result) == {
-        "best_epoch": 2,
-        "val/accuracy": 0.5,
-        "seconds/train": 1.5,
-        "seconds/total": 2.0,
-        "parameters/total": 10,
-        "parameters/trainable": 9,
-        "latency_ms/one": 0.5,
-        "peak_memory_bytes": 1000,
-    }
-    assert summarize({"status": None, "seconds": {"train": None, "total": 2.0}}) == {"seconds/total": 2.0}
 
 
 @pytest.mark.parametrize(("umask", "rights"), [(0o022, 0o644), (0o027, 0o640)])

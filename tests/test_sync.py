@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import wandb
+from wandb_reader import log_a_run
 from wandb_server import UNREACHABLE, Mood, serving
 
 from sentattn import sync
-from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb_guard
 from sentattn.loggers.wandb import upload
-from sentattn.run import yaml_text
 
-SETTINGS = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
 KEY = "a" * 40
 
 
@@ -31,29 +27,6 @@ def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     yield
     upload.find_connection_error.cache_clear()
-
-
-def log_a_run(
-    directory: Path,
-    *,
-    host: str | None = None,
-    epochs: tuple[int, ...] = (1,),
-    mode: Any = "offline",
-    resumed: bool = False,
-) -> Path:
-    """Leaves behind what a training does."""
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "config.yaml").write_text(
-        yaml_text({**SETTINGS, "logger": {"_target_": upload.LOGGER, "host": host, "project": "sentattn"}})
-    )
-    logger = wandb_logger(host=host, mode=mode, run=LoggedRun(directory, SETTINGS, "x", resumed=resumed))
-    logger.start()
-    for epoch in epochs:
-        with (directory / "metrics.jsonl").open("a") as file:
-            file.write(json.dumps({"epoch": epoch, "val/accuracy": epoch / 10, "train/loss": 1.0}) + "\n")
-        logger.log_metrics({"train/loss": 1.0, "val/accuracy": epoch / 10, "epoch": epoch - 1})
-    logger.finish({"best_epoch": 1})
-    return directory
 
 
 def test_each_run_is_uploaded_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,11 @@ from typing import Any
 
 from wandb.proto import wandb_internal_pb2
 
-from sentattn.loggers.guard import Guard
+from sentattn.loggers import Guard, LoggedRun, wandb_logger
+from sentattn.loggers.wandb.upload import LOGGER
+from sentattn.run import yaml_text
 
+SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
 BLOCK = 32768
 FULL, LAST = 1, 4
 MAX_ATTEMPTS = 100
@@ -27,6 +30,26 @@ def log(logger: Guard, *epochs: int) -> None:
             file.write(json.dumps(row) + "\n")
         logger.log_metrics({"val/accuracy": epoch / 10, "epoch": epoch - 1}, step=99)
         logger.log_metrics({"train/loss": 1 / epoch, "epoch": epoch - 1}, step=99)
+
+
+def log_a_run(
+    directory: Path,
+    *,
+    host: str | None = None,
+    epochs: tuple[int, ...] = (1,),
+    mode: Any = "offline",
+    resumed: bool = False,
+) -> Path:
+    """Leaves behind what a training with a logger to W&B does."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config.yaml").write_text(
+        yaml_text({**SETTINGS, "logger": {"_target_": LOGGER, "host": host, "project": "sentattn"}})
+    )
+    logger = wandb_logger(host=host, mode=mode, run=LoggedRun(directory, SETTINGS, "x", resumed=resumed))
+    logger.start()
+    log(logger, *epochs)
+    logger.finish({"best_epoch": 1})
+    return directory
 
 
 def records(path: Path) -> Iterator[Any]:

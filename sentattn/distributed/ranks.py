@@ -38,7 +38,6 @@ one has ended."""
 LAUNCHER = "SENTATTN_LAUNCHER"
 """Holds the process ID of the training that has started torchrun."""
 
-_here: RankInfo | None = None
 _alone = False
 _host: distributed.ProcessGroup | None = None
 """The connection for values in main memory; None for that of the process group, as before it is made."""
@@ -70,8 +69,7 @@ def connected(here: RankInfo | None) -> Iterator[None]:
     An error is raised on ranks other than 0 after `GRACE` only: where rank 0 fails too, torchrun has ended them then.
     An interruption is raised by rank 0 alone.
     """
-    global _here, _host
-    _here = here
+    global _host
     if here is None or distributed.is_initialized():
         yield
         return
@@ -119,11 +117,6 @@ def end_with_torchrun() -> None:
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def launched() -> RankInfo | None:
-    """Returns which rank this process is, or None where it trains alone."""
-    return _here
 
 
 def several() -> bool:

@@ -32,14 +32,10 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sentattn.config import command_line
 from sentattn.config.types import Node
 from sentattn.errors import Fault, SettingError, require_packages
-
-if TYPE_CHECKING:
-    from sentattn.prediction.model import LoadedRun
 
 ONNX, HUB = "onnx", "hub"
 PACKAGES = {ONNX: ["onnx", "onnxruntime", "onnxscript"], HUB: ["huggingface_hub"]}
@@ -60,9 +56,22 @@ def main(arguments: list[str]) -> None:
     run = load(settings["run"], trust=settings.get("trust", False))
     folder = Path(settings["output"]) if "output" in settings else run.path / style
     if style == HUB:
-        _export_to_hub(run, folder, settings)
+        from sentattn.export.hub import upload, write_folder
+
+        push = settings.get("push")
+        write_folder(run, folder, weights=settings.get("weights", False), address=push or "USER/NAME")
+        print(f"{folder}: read README.md, the model card, before you share it")
+        if push:
+            print(upload(folder, push, private=settings.get("private", False)))
+        print(f"load it: sentattn.load({f'hf://{push}' if push else str(folder)!r})")
     else:
-        _export_onnx(run, folder)
+        from sentattn.export.onnx_folder import GRAPH, OPSET, SCRIPT, write_export
+
+        difference, compared = write_export(run.classifier, folder)
+        shapes = ", ".join(f"{batch} x {length}" for batch, length in compared)
+        size = f"{(folder / GRAPH).stat().st_size / 1e6:.1f} MB, opset {OPSET}"
+        print(f"{folder / GRAPH}: {size}; largest difference from PyTorch {difference:.1e}, of texts x tokens {shapes}")
+        print(f'read a text with it: python {folder / SCRIPT} "This movie is amazing"')
 
 
 def _check(settings: Node, style: str) -> None:
@@ -82,27 +91,6 @@ def _check(settings: Node, style: str) -> None:
             faults.append(Fault("push", "missing", message))
     if faults:
         raise SettingError(*faults)
-
-
-def _export_to_hub(run: LoadedRun, folder: Path, settings: Node) -> None:
-    from sentattn.export.hub import upload, write_folder
-
-    push = settings.get("push")
-    write_folder(run, folder, weights=settings.get("weights", False), address=push or "USER/NAME")
-    print(f"{folder}: read README.md, the model card, before you share it")
-    if push:
-        print(upload(folder, push, private=settings.get("private", False)))
-    print(f"load it: sentattn.load({f'hf://{push}' if push else str(folder)!r})")
-
-
-def _export_onnx(run: LoadedRun, folder: Path) -> None:
-    from sentattn.export.onnx_folder import GRAPH, OPSET, SCRIPT, write_export
-
-    difference, compared = write_export(run.classifier, folder)
-    shapes = ", ".join(f"{batch} x {length}" for batch, length in compared)
-    size = f"{(folder / GRAPH).stat().st_size / 1e6:.1f} MB, opset {OPSET}"
-    print(f"{folder / GRAPH}: {size}; largest difference from PyTorch {difference:.1e}, of texts x tokens {shapes}")
-    print(f'read a text with it: python {folder / SCRIPT} "This movie is amazing"')
 
 
 if __name__ == "__main__":

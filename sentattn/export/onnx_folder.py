@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.onnx.ops import symbolic
 
@@ -51,14 +50,11 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
     pieces = tokenizer if isinstance(tokenizer, PieceTokenizer) else None
     longest, rules = text["max_length"], "pieces" if pieces else text.get("tokenizer", "words")
     library_ids_V = pieces.library_ids_V if pieces else np.arange(len(tokenizer))
-    ids_V = torch.from_numpy(pieces.ids_V).long() if pieces else None
+    exported = OnnxClassifier(model, torch.from_numpy(pieces.ids_V).long() if pieces else None).eval()
     padding, unknown = int(library_ids_V[PAD_ID]), int(library_ids_V[UNKNOWN_ID])
     with new_folder(folder) as new:
-        write_graph(model, new / GRAPH, max_length=longest, ids_V=ids_V)
-        num_ids = len(tokenizer) if ids_V is None else len(ids_V)
-        difference, shapes = verify(
-            new / GRAPH, model, num_embeddings=num_ids, max_length=longest, ids_V=ids_V, padding=padding
-        )
+        write_graph(exported, new / GRAPH, max_length=longest)
+        difference, shapes = verify(new / GRAPH, exported, ids=len(library_ids_V), max_length=longest, padding=padding)
         length = "length" if longest != 1 else 1
         weights = ["batch", model.attention.hops, length]
         config = {
@@ -99,15 +95,14 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
     return difference, shapes
 
 
-def write_graph(model: TextClassifier, path: Path, *, max_length: int | None, ids_V: Tensor | None = None) -> None:
+def write_graph(original: OnnxClassifier, path: Path, *, max_length: int | None) -> None:
     """Writes a model as an ONNX file for texts of up to `max_length` tokens; None for any length.
-
-    With `ids_V`, the graph takes other ids, and begins with a look-up of the model's.
 
     Raises:
         RunError: If the model cannot be exported; with torch's message.
     """
-    original = OnnxClassifier(model, ids_V).eval()
+    from onnx_ir.passes.common import ClearMetadataAndDocStringPass
+
     classifier = with_onnx_lstms(original)
     length = min(TRACED_LENGTH, max_length or TRACED_LENGTH)
     inputs = torch.ones(TRACED_BATCH, length, dtype=torch.int64), torch.full((TRACED_BATCH,), length)
@@ -131,13 +126,7 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None, id
                 verbose=False,
             )
             assert exported is not None
-            graph = exported.model.graph
-            exported.model.metadata_props.clear()  # source lines, with paths of the exporting machine
-            graph.metadata_props.clear()
-            for node in graph.all_nodes():
-                node.metadata_props.clear()
-                for value in node.outputs:
-                    value.metadata_props.clear()
+            ClearMetadataAndDocStringPass()(exported.model)  # source lines, with paths of the exporting machine
             exported.save(path, external_data=False)
     except OSError:  # such as a full disk, which is no error of the model
         raise
@@ -149,7 +138,7 @@ def write_graph(model: TextClassifier, path: Path, *, max_length: int | None, id
         frames = zip(traceback.walk_tb(cause.__traceback__), traceback.extract_tb(cause.__traceback__), strict=True)
         own = [line for (at, _), line in frames if not at.f_globals.get("__name__", "torch").startswith(EXPORTERS)]
         place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
-        message = f"The model {model.name} cannot be exported{place}: {reason.rstrip('.')}. {ADVICE}"
+        message = f"The model {original.model.name} cannot be exported{place}: {reason.rstrip('.')}. {ADVICE}"
         raise RunError(Fault("format", "unsupported", message)) from error
 
 
@@ -257,53 +246,39 @@ def _quiet() -> Iterator[None]:
 
 
 def verify(
-    path: Path,
-    model: TextClassifier,
-    *,
-    num_embeddings: int,
-    max_length: int | None,
-    ids_V: Tensor | None = None,
-    padding: int = PAD_ID,
+    path: Path, model: OnnxClassifier, *, ids: int, max_length: int | None, padding: int = PAD_ID
 ) -> tuple[float, list[tuple[int, int]]]:
-    """Runs an ONNX file and its model, on the CPU and in evaluation mode, on the same random ids.
+    """Runs an ONNX file and its model, on the CPU and in evaluation mode, on the same random ids below `ids`.
 
-    Returns the largest difference of a probability or weight, and the shapes (batch, length) of the inputs; a
-    `RunError` if ONNX Runtime cannot run the file, or they differ by more than 1e-4.
+    Texts are of one token, of two, some with padding, and the longest. Returns the largest difference of a probability
+    or weight, and the shapes (batch, length) of the inputs; a `RunError` if ONNX Runtime cannot run the file, or they
+    differ by more than 1e-4.
     """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors only
     options.intra_op_num_threads = torch.get_num_threads()
-    reference = OnnxClassifier(model, ids_V).eval()
+    name, longest, random = model.model.name, max_length or UNBOUNDED, np.random.default_rng(0)
     worst, shapes, session = 0.0, [], None
-    for tokens_BL, lengths_B in _inputs(num_embeddings, max_length, padding):
+    for lengths in dict.fromkeys(tuple(min(n, longest) for n in row) for row in ((1,), (2,), (7, 1, 4), (longest,))):
+        lengths_B = np.array(lengths, dtype=np.int64)
+        # A Zipf distribution, frequent words first, so that some n-grams are in the vocabulary.
+        ids_BL = np.floor(ids ** random.random((len(lengths), lengths_B.max()))).astype(np.int64)
+        tokens_BL = np.where(np.arange(lengths_B.max()) < lengths_B[:, None], ids_BL, padding)
         try:
             session = session or onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
             outputs = session.run(None, {"tokens": tokens_BL, "lengths": lengths_B})
         except Exception as error:  # ONNX Runtime's errors have no common class
-            message = f"ONNX Runtime cannot run the exported {model.name}: {first_line(error)}."
+            message = f"ONNX Runtime cannot run the exported {name}: {first_line(error)}."
             raise RunError(Fault("format", "failed", message)) from error
         with torch.inference_mode():
-            expected = reference(torch.from_numpy(tokens_BL), torch.from_numpy(lengths_B))
+            expected = model(torch.from_numpy(tokens_BL), torch.from_numpy(lengths_B))
         for values, of_model in zip(outputs, expected, strict=True):
             difference = float(np.abs(values - of_model.numpy()).max())
             if values.shape != of_model.shape or not difference <= TOLERANCE:  # or it is NaN
-                message = f"The exported {model.name} differs from the model by {difference:.1e}, more than "
+                message = f"The exported {name} differs from the model by {difference:.1e}, more than "
                 raise RunError(Fault("format", "failed", f"{message}{TOLERANCE:.0e}; nothing was written."))
             worst = max(worst, difference)
-        shapes.append((tokens_BL.shape[0], tokens_BL.shape[1]))
+        shapes.append((len(lengths), max(lengths)))
     return worst, shapes
-
-
-def _inputs(
-    num_embeddings: int, max_length: int | None, padding: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yields batches of ids with their lengths: one token, two, some with padding, the longest."""
-    longest = max_length or UNBOUNDED
-    random = np.random.default_rng(0)
-    for lengths in dict.fromkeys(tuple(min(n, longest) for n in row) for row in ((1,), (2,), (7, 1, 4), (longest,))):
-        lengths_B = np.array(lengths, dtype=np.int64)
-        # A Zipf distribution, frequent words first, so that some n-grams are in the vocabulary.
-        ids_BL = np.floor(num_embeddings ** random.random((len(lengths), lengths_B.max()))).astype(np.int64)
-        yield np.where(np.arange(lengths_B.max()) < lengths_B[:, None], ids_BL, padding), lengths_B

@@ -1,11 +1,11 @@
 """Label texts with an exported model. Needs numpy, onnxruntime and tokenizers, and spaCy for data.tokenizer=spacy.
 
-usage: python predict.py [--json] "This movie is amazing" ["Another text" ...]
+usage: python predict.py "This movie is amazing" ["Another text" ...]
 
 Prints the label of each text, the probability of each class, the tokens that are not in the vocabulary, and the
-attention to each token, one column per hop; with --json one object per line, in which `unknown` lists the indices of
-the tokens that are not in the vocabulary. From Python: Model(folder).predict(texts). Tokens are words, or the pieces of
-words that a pretrained encoder reads, with its special tokens, whose spans are empty.
+attention to each token, one column per hop. From Python: Model(folder).predict(texts), in which `unknown` lists the
+indices of the tokens that are not in the vocabulary. Tokens are words, or the pieces of words that a pretrained encoder
+reads, with its special tokens, whose spans are empty.
 """
 
 from __future__ import annotations
@@ -17,26 +17,17 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnxruntime
 from tokenizers import Regex, Tokenizer, normalizers
 
-BATCH = 8
 LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 LINE_BREAKS = r"(?i)\s?(?:<br\s*/?>\s*)+"
 """What subword tokenizers read as one space."""
 
 Span = tuple[int, int]
-
-
-class Encoded(NamedTuple):
-    """The ids of the tokens of a text, the tokens, and their spans in the text, in characters."""
-
-    ids: list[int]
-    tokens: list[str]
-    spans: list[Span]
 
 
 class Model:
@@ -67,34 +58,30 @@ class Model:
         """
         if isinstance(texts, str):
             raise TypeError("texts are a list of texts: predict([text])")
-        encoded = [self._encode(text) for text in texts]
-        predictions: dict[int, dict[str, Any]] = {}
-        for i in (i for i, text in enumerate(encoded) if not text.ids):  # no token
-            predictions[i] = {"text": texts[i], "label": None, "probabilities": {}, "tokens": [], "spans": []}
-            predictions[i] |= {"unknown": [], "attention": [[]]}
-        order = sorted({*range(len(texts))} - {*predictions}, key=lambda i: len(encoded[i].ids))  # little padding
-        for start in range(0, len(order), BATCH):
-            batch = order[start : start + BATCH]
-            lengths = np.array([len(encoded[i].ids) for i in batch], dtype=np.int64)
-            tokens = np.full((len(batch), lengths.max()), self.config["padding"], dtype=np.int64)
-            for row, i in enumerate(batch):
-                tokens[row, : lengths[row]] = encoded[i].ids
-            outputs = self._session.run(["probabilities", "attention"], {"tokens": tokens, "lengths": lengths})
-            for i, length, probabilities, weights in zip(batch, lengths, *outputs, strict=True):
-                ids, tokens, spans = encoded[i]
-                predictions[i] = {
-                    "text": texts[i],
-                    "label": self.labels[probabilities.argmax()],
-                    "probabilities": dict(zip(self.labels, probabilities.tolist(), strict=True)),
-                    "tokens": tokens,
-                    "spans": spans,
-                    "unknown": [index for index, number in enumerate(ids) if number == self.config["unknown"]],
-                    "attention": weights[:, :length].tolist(),
-                }
-        return [predictions[i] for i in range(len(texts))]
+        return [self._predict(text) for text in texts]
 
-    def _encode(self, text: str) -> Encoded:
-        """Encodes a text, clipped as in training."""
+    def _predict(self, text: str) -> dict[str, Any]:
+        ids, tokens, spans = self._encode(text)
+        prediction: dict[str, Any] = {
+            "text": text,
+            "label": None,
+            "probabilities": {},
+            "tokens": tokens,
+            "spans": spans,
+        }
+        if not ids:
+            return prediction | {"unknown": [], "attention": [[]]}
+        inputs = {"tokens": np.array([ids], dtype=np.int64), "lengths": np.array([len(ids)], dtype=np.int64)}
+        [probabilities], [weights] = self._session.run(["probabilities", "attention"], inputs)
+        return prediction | {
+            "label": self.labels[probabilities.argmax()],
+            "probabilities": dict(zip(self.labels, probabilities.tolist(), strict=True)),
+            "unknown": [index for index, number in enumerate(ids) if number == self.config["unknown"]],
+            "attention": weights.tolist(),
+        }
+
+    def _encode(self, text: str) -> tuple[list[int], list[str], list[Span]]:
+        """Returns ids of a text, clipped as in training, the tokens, and their spans in the text, in characters."""
         text.encode()  # a ValueError for lone surrogates, as in command lines that are not UTF-8
         if self.config["tokenizer"] == "spacy":
             spans = spacy_spans(text, self.config["spacy"])
@@ -106,7 +93,7 @@ class Model:
             if self.config["tokenizer"] != "pieces":
                 spans = with_marks(text, spans)
         if not ids:
-            return Encoded([], [], [])
+            return [], [], []
         before, after = self.config["special_tokens"]["before"], self.config["special_tokens"]["after"]
         longest = self.config["max_length"]
         if longest is not None:
@@ -115,7 +102,7 @@ class Model:
         special_ids, names = ([[token[key] for token in part] for part in (before, after)] for key in ("id", "token"))
         words = [text[spans[i][0] : spans[i][1]] for i in kept]
         empty: list[list[Span]] = [[(0, 0)] * len(before), [(len(text), len(text))] * len(after)]
-        return Encoded(
+        return (
             [*special_ids[0], *(ids[i] for i in kept), *special_ids[1]],
             [*names[0], *words, *names[1]],
             [*empty[0], *(spans[i] for i in kept), *empty[1]],
@@ -171,9 +158,8 @@ def lines(prediction: dict[str, Any]) -> Iterator[str]:
         yield f"    {token:<{width}}  " + "  ".join(f"{weight:.3f}" for weight in weights)
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(texts: Sequence[str]) -> int:
     """Runs the command; returns its exit code."""
-    texts = [word for word in arguments if word != "--json"]
     if not texts or {"-h", "--help"} & {*texts}:
         print((__doc__ or "").strip())
         return 0 if texts else 2
@@ -183,8 +169,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for prediction in predictions:
-        output = [json.dumps(prediction, ensure_ascii=False)] if "--json" in arguments else lines(prediction)
-        print(*output, sep="\n")
+        print(*lines(prediction), sep="\n")
     return 0
 
 

@@ -47,7 +47,6 @@ def _log(findings: Findings, *, resumed: bool) -> None:
         directory=findings.folder,
         mode=logger["mode"],
         host=logger["host"],
-        axes={},
         project=logger["project"],
         entity=logger["entity"],
         id=f"{plan.study}-{started:%y%m%d%H%M%S}",

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import LambdaCallback
@@ -24,7 +23,7 @@ from sentattn.data.tokenizer import RULES
 from sentattn.distributed import ranks
 from sentattn.distributed.devices import MIXED, SINGLE, is_on_gpu
 from sentattn.errors import DataError, Fault, Pruned, RunError, UserError
-from sentattn.loggers import build_loggers
+from sentattn.loggers import Guard, LoggedRun, build_loggers
 from sentattn.metrics import MAJORITY, class_metrics, format_value, majority_share
 from sentattn.prediction.model import ENCODER_ENTRY, TEXT_SETTINGS, TOKENIZER_FILE, Classifier, LoadedRun
 from sentattn.run import MODEL_FOLDER, Run, summarize, writing
@@ -43,7 +42,6 @@ from sentattn.training.trainer import build_trainer
 if TYPE_CHECKING:
     from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
-    from sentattn.loggers.guard import Guard
 
 DIVERGED = 10.0
 """A validation log loss above this many times that of a uniform guess is reported as diverged."""
@@ -53,53 +51,48 @@ PREDICTED_SHOWN = 3
 """Predicted classes of a row of this table, the most frequent ones."""
 
 
-class Evaluation(NamedTuple):
-    """Metrics such as `val/accuracy`, and the probabilities, (rows, C), in the split's order."""
+def evaluating_trainer(trainer: Node, progress: Progress) -> Trainer:
+    """Returns a trainer on one device that evaluates, and shows how far it is.
 
-    metrics: dict[str, float]
-    probabilities: NDArray[np.float32]
-
-
-class Evaluator:
-    """Evaluates a model on a split, in one pass and with the weights it has, on one device.
-
-    Its trainer is not that of the training, whose callbacks would exchange averaged weights and write checkpoints.
+    It is not that of the training, whose callbacks would exchange averaged weights and write checkpoints.
 
     Raises:
         SettingError: If Lightning refuses the settings.
     """
 
-    def __init__(self, trainer: Node, progress: Progress) -> None:
-        def show(trainer: Trainer, module: object, outputs: object, batch: object, batch_idx: int, _: int = 0) -> None:
-            progress(self._stage, batch_idx + 1, self._batches)
+    def show(trainer: Trainer, module: object, outputs: object, batch: object, batch_idx: int, _: int = 0) -> None:
+        split, batches = ("test", trainer.num_test_batches) if trainer.testing else ("val", trainer.num_val_batches)
+        progress(f"evaluating {split}", batch_idx + 1, int(sum(batches)))
 
-        self._progress, self._stage, self._batches = progress, "", 0
-        with ranks.as_single_process():
-            callbacks = [LambdaCallback(on_validation_batch_end=show, on_test_batch_end=show)]
-            self._trainer = build_trainer(trainer, callbacks=callbacks)
+    def close(*_: object) -> None:
+        progress.close()
 
-    @property
-    def device(self) -> torch.device:
-        """The device that evaluates, which is also that of the training."""
-        return self._trainer.strategy.root_device
-
-    def __call__(self, module: LitClassifier, data: TextData, split: str) -> Evaluation:
-        """Evaluates on `val` or `test`."""
-        batches = data.batches(split)
-        self._stage, self._batches = f"evaluating {split}", len(batches)
-        evaluate = self._trainer.validate if split == "val" else self._trainer.test
-        [metrics] = evaluate(module, dataloaders=batches, verbose=False)
-        self._progress.close()
-        return Evaluation(dict(metrics), module.probabilities)
+    shown = LambdaCallback(
+        on_validation_batch_end=show, on_validation_end=close, on_test_batch_end=show, on_test_end=close
+    )
+    with ranks.as_single_process():
+        return build_trainer(trainer, callbacks=[shown])
 
 
-def evaluate_run(run: LoadedRun, settings: Node, split: str, name: str) -> tuple[Evaluation, Split]:
+def evaluate(evaluator: Trainer, module: LitClassifier, data: TextData, split: str) -> dict[str, float]:
+    """Evaluates a model on `val` or `test`, in one pass and with the weights it has; `module.probabilities` follow.
+
+    Returns metrics such as `val/accuracy`.
+    """
+    evaluate_split = evaluator.validate if split == "val" else evaluator.test
+    [metrics] = evaluate_split(module, dataloaders=data.batches(split), verbose=False)
+    return dict(metrics)
+
+
+def evaluate_run(
+    run: LoadedRun, settings: Node, split: str, name: str
+) -> tuple[dict[str, float], NDArray[np.float32], Split]:
     """Evaluates a run's model on `val` or `test`, read with the run's vocabulary and length.
 
     The settings are those of the run, or the same with other data. `name` is what the evaluation is called.
 
     Returns:
-        The evaluation, and the rows that it is of.
+        The metrics, the probabilities, (rows, C), and the rows that they are of.
 
     Raises:
         UserError: If the run has no model or predictions of that name on other rows, or the labels are not the model's.
@@ -116,7 +109,8 @@ def evaluate_run(run: LoadedRun, settings: Node, split: str, name: str) -> tuple
         trainer = {**trainer, "precision": SINGLE}
     lit = build_lit(settings, run.classifier.model, class_counts=class_counts, ordered=data.ordered)
     with Progress() as progress:
-        return Evaluator(trainer, progress)(lit, data, split), data.split(split)
+        metrics = evaluate(evaluating_trainer(trainer, progress), lit, data, split)
+    return metrics, lit.probabilities, data.split(split)
 
 
 def open_data(run: LoadedRun, overrides: str | Sequence[str] = ()) -> TextData:
@@ -192,13 +186,13 @@ def recorded(run: Run, result: Tree, recorder: Recorder, *, resumed: bool) -> It
     """
     loggers: list[Guard] = []
     if ranks.is_rank_zero():
-        more = {"resumed": resumed, "study": result["study"]}
-        loggers = build_loggers(result["settings"], run.path, setting=result["setting"], **more)
+        logged = LoggedRun(run.path, result["settings"], result["setting"], resumed, result["study"])
+        loggers = build_loggers(logged)
     try:
         with explained_torch_errors():
             yield loggers
     except Pruned:
-        result |= result_of(recorder, {})
+        result |= result_of(recorder)
     except RunError:
         raise
     except UserError as error:
@@ -212,18 +206,16 @@ def recorded(run: Run, result: Tree, recorder: Recorder, *, resumed: bool) -> It
             logger.finish(summarize(result), failed=result["status"] not in ("finished", "pruned"))
 
 
-def result_of(recorder: Recorder, evaluations: Mapping[str, Evaluation]) -> Tree:
+def result_of(recorder: Recorder, evaluated: dict[str, float] | None = None) -> Tree:
     """Returns the part of a result that a training adds: the metrics of its best epoch, time and memory.
 
-    Without evaluations it is that of a pruned run, with the metrics of its best epoch so far.
+    Without metrics that were evaluated it is that of a pruned run, with the metrics of its best epoch so far.
     """
     metrics = {name: value for name, value in recorder.best.items() if "/" in name and name != SPEED}
-    if evaluations:
-        metrics = {name: value for name, value in metrics.items() if name.startswith("train/")}
-    for evaluation in evaluations.values():
-        metrics |= evaluation.metrics
+    if evaluated:
+        metrics = {name: value for name, value in metrics.items() if name.startswith("train/")} | evaluated
     return {
-        "status": "finished" if evaluations else "pruned",
+        "status": "finished" if evaluated else "pruned",
         "metrics": metrics,
         "best_epoch": int(recorder.best["epoch"]),
         "epochs": int(recorder.rows[-1]["epoch"]),
@@ -238,7 +230,7 @@ def evaluate_best(
     settings: Node,
     module: LitClassifier,
     data: TextData,
-    evaluator: Evaluator,
+    evaluator: Trainer,
     recorder: Recorder,
     loggers: Sequence[Guard],
 ) -> Tree:
@@ -256,8 +248,11 @@ def evaluate_best(
     module.load_state_dict(recorder.best_weights())
     splits = ("val", "test") if settings["test"] else ("val",)
     with ranks.as_single_process():
-        evaluations = {split: evaluator(module, data, split) for split in splits}
-        probabilities = {split: evaluation.probabilities for split, evaluation in evaluations.items()}
+        metrics: dict[str, float] = {}
+        probabilities: dict[str, NDArray[np.float32]] = {}
+        for split in splits:
+            metrics |= evaluate(evaluator, module, data, split)
+            probabilities[split] = module.probabilities
         text = {key: settings["data"][key] for key in TEXT_SETTINGS}
         config = {"model": settings["model"], "text": text, "ordered": data.ordered, "class_counts": data.class_counts}
         if (encoder := module.model.embedding.fingerprint) is not None:
@@ -266,19 +261,18 @@ def evaluate_best(
         with writing(run.path):
             run.write_predictions({split: (data.split(split), values) for split, values in probabilities.items()})
             classifier.save(run.path / MODEL_FOLDER)
-        result = result_of(recorder, evaluations)
+        result = result_of(recorder, metrics)
         result["rows"] = {split: len(data.split(split)) for split in ("train", *splits)}
         result["classes"] = {
             split: class_metrics(values, data.split(split).labels, data.labels)
             for split, values in probabilities.items()
         }
         result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
-        result["latency_ms"] = latency_ms(module.model, data, evaluator.device)
+        result["latency_ms"] = latency_ms(module.model, data, evaluator.strategy.root_device)
         if loggers:
-            from sentattn.loggers.wandb.run import log_attention, log_evaluation
+            from sentattn.loggers.wandb.run import log_best_epoch
 
-            log_evaluation(loggers, data, probabilities, epoch=result["best_epoch"])
-            log_attention(loggers, data, module.model, epoch=result["best_epoch"])
+            log_best_epoch(loggers, data, module.model, probabilities, epoch=result["best_epoch"])
     if len(predicted := set(probabilities["val"].argmax(axis=1).tolist())) == 1:
         print(f"warning: the model predicts {data.labels[predicted.pop()]} for every validation row.", file=sys.stderr)
     guess = math.log(len(data.labels))

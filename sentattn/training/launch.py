@@ -44,8 +44,7 @@ def launch(
         Interruption: If a signal ended it.
     """
     record = open_interrupted(resume) if resume else run.Run(directory or run.new_directory(settings))
-    place = "resume" if resume else "directory"
-    task = {"settings": dict(settings), "study": study, "resume": None, "directory": None, place: str(record.path)}
+    task = {"settings": dict(settings), "study": study, "path": str(record.path), "resumed": resume is not None}
     with tempfile.NamedTemporaryFile("w", prefix="sentattn-", suffix=".json") as file:
         json.dump(task, file)
         file.flush()

@@ -136,18 +136,6 @@ class LitClassifier(LightningModule):
             self.means.add({f"train/{term}": value}, weight=weights[term])
         return loss
 
-    def training_metrics(self) -> dict[str, float]:
-        """Returns the metrics of the training passes of the epoch so far, over all ranks.
-
-        `train/accuracy` and `train/f1_weighted` are those of the logits that the loss was computed from: with dropout,
-        and of weights that change with each step. `train/lr` is the learning rate of the last step.
-        """
-        counts_CC = ranks.all_reduce_sum(self._counts()).cpu().numpy().astype(np.float64)
-        metrics = self.train_means() | {"train/lr": self.lr}
-        metrics["train/accuracy"] = float(np.trace(counts_CC) / counts_CC.sum())
-        metrics["train/f1_weighted"] = float(CONFUSION_METRICS["f1_weighted"](counts_CC))
-        return metrics
-
     def _counts(self) -> Tensor:
         """Returns the numbers of training rows of the epoch by true and predicted class, on the device."""
         if self._counts_CC is None:
@@ -157,8 +145,15 @@ class LitClassifier(LightningModule):
         return self._counts_CC
 
     def on_train_epoch_end(self) -> None:
-        """Logs the metrics of the training passes, and begins a new epoch."""
-        self._log_exactly(self.training_metrics())
+        """Logs the metrics of the training passes, over all ranks, and begins a new epoch.
+
+        `train/accuracy` and `train/f1_weighted` are those of the logits that the loss was computed from: with dropout,
+        and of weights that change with each step. `train/lr` is the learning rate of the last step.
+        """
+        counts_CC = ranks.all_reduce_sum(self._counts()).cpu().numpy().astype(np.float64)
+        accuracy, f1_weighted = np.trace(counts_CC) / counts_CC.sum(), CONFUSION_METRICS["f1_weighted"](counts_CC)
+        metrics = {"train/lr": self.lr, "train/accuracy": float(accuracy), "train/f1_weighted": float(f1_weighted)}
+        self._log_exactly(self.train_means() | metrics)
         self.means.reset()
         self._counts_CC = None
 
@@ -315,7 +310,7 @@ def build_optimizer(settings: Node, model: TextClassifier) -> Optimizer:
     """
     node = settings["optimizer"]
     with explained("optimizer"):
-        groups = model.parameter_groups(settings.get("weight_decay_on", "all"), known(node).parameters)
+        groups = model.parameter_groups(settings["weight_decay_on"], known(node).parameters)
         if any(parameter.is_meta for parameter in model.parameters()):  # which some optimizers refuse
             groups = [{**group, "params": [nn.Parameter(torch.zeros(1))]} for group in groups]
         optimizer: Optimizer = instantiate(node, Optimizer, params=groups)

@@ -1,15 +1,21 @@
-"""The record of a training in its run directory: a line for each epoch, the best one, and checkpoints."""
+"""The record of a training in its run directory: a line for each epoch, the best one, and files of checkpoints."""
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
+import random
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from pickle import UnpicklingError
 
+import numpy as np
 import torch
+from lightning_fabric.plugins import TorchCheckpointIO
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Checkpoint
 
@@ -17,10 +23,9 @@ from sentattn.config.schema import Objective
 from sentattn.console import Progress
 from sentattn.data.batching import Batch, BatchLoader
 from sentattn.distributed import ranks
-from sentattn.errors import Fault, Interruption, RunError
+from sentattn.errors import Fault, Interruption, RunError, TrainingError
 from sentattn.metrics import format_value
 from sentattn.run import METRICS_FILE, Run, replacing, write_atomically
-from sentattn.training.checkpoint import random_state, read_checkpoint, restore_random_state
 from sentattn.training.lit_module import LitClassifier, State
 from sentattn.training.signals import Signals
 
@@ -95,12 +100,6 @@ class Recorder(Checkpoint):
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self._started
-
-    def add(self, row: Row) -> None:
-        """Adds the metrics of an epoch, and keeps it as the best one if it is."""
-        self.rows.append(row)
-        if not self.best or self._merit(row) > self._merit(self.best):
-            self.best = row
 
     def best_of(self, rows: Sequence[Row]) -> Row:
         """Returns the best of some epochs, the first of equals; an empty row of none."""
@@ -213,7 +212,8 @@ class Recorder(Checkpoint):
         metrics = {name: float(value) for name, value in logged.items()}
         epoch = trainer.current_epoch + 1
         row = {"epoch": epoch, **metrics, "tokens": self.tokens, "train_seconds": self.train_seconds}
-        self.add(row)
+        self.rows.append(row)
+        self.best = self.best_of(self.rows)
         self.progress.close()
         if ranks.is_rank_zero():
             with (self.run.path / METRICS_FILE).open("a", encoding="utf-8") as file:
@@ -274,3 +274,77 @@ class Recorder(Checkpoint):
     def _add_train_seconds(self) -> None:
         now = time.perf_counter()
         self.train_seconds, self._since = self.train_seconds + now - self._since, now
+
+
+class FileInPlace(TorchCheckpointIO):
+    """Writes a checkpoint completely or not at all, next to the one that it replaces.
+
+    Lightning goes through the folder for temporary files, which may be too small, and a killed process leaves one.
+    """
+
+    def save_checkpoint(self, checkpoint: State, path: str | Path, storage_options: object | None = None) -> None:
+        buffer, states = io.BytesIO(), io.BytesIO()
+        torch.save(checkpoint.get("callbacks"), states)
+        states.seek(0)
+        try:
+            torch.load(states, weights_only=True)  # as `read_checkpoint` reads it
+        except UnpicklingError as error:
+            message = "The state_dict of a callback may hold numbers, texts, tensors, lists and dictionaries alone."
+            raise TrainingError(Fault("callbacks", "failed", message)) from error
+        torch.save(checkpoint, buffer)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        for leftover in Path(path).parent.glob(f".{Path(path).name}.*"):
+            leftover.unlink()  # of a process that was killed while it wrote
+        with replacing(Path(path)) as temporary:
+            temporary.write_bytes(buffer.getbuffer())
+
+
+def read_checkpoint(path: Path) -> State:
+    """Reads a checkpoint without executing anything in it.
+
+    Raises:
+        RunError: If it is missing or damaged.
+    """
+    try:
+        checkpoint: State = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch has no common class for what it finds in a damaged file
+        reason = " ".join(str(error).split())[:200]
+        raise RunError(Fault(str(path), "damaged", f"{path} cannot be read: {reason}")) from error
+    return checkpoint
+
+
+def read_identity(path: Path) -> Mapping[str, str | None]:
+    """Returns the hashes of setting, data, pretrained encoder and initial weights that a checkpoint was written with.
+
+    Raises:
+        RunError: If it is missing or damaged, or was written by another version of sentattn.
+    """
+    try:
+        identity: Mapping[str, str | None] = read_checkpoint(path)["identity"]
+    except KeyError as error:
+        message = f"{path} does not say which setting it belongs to: another version of sentattn wrote it."
+        raise RunError(Fault(str(path), "damaged", message)) from error
+    return identity
+
+
+def random_state() -> State:
+    """Returns the states of Python's, NumPy's and torch's generators, as plain values."""
+    kind, keys, *rest = np.random.get_state(legacy=True)
+    return {
+        "python": random.getstate(),
+        "numpy": (kind, keys.tolist(), *rest),  # type: ignore[union-attr]  # an array with legacy=True
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all(),
+        "mps": [torch.mps.get_rng_state()] if torch.backends.mps.is_available() else [],
+    }
+
+
+def restore_random_state(state: State) -> None:
+    """Sets all random generators to what `random_state` returned."""
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])
+    torch.set_rng_state(state["torch"])
+    if len(state["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    if state["mps"] and torch.backends.mps.is_available():
+        torch.mps.set_rng_state(state["mps"][0])

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from sentattn.config.groups import get_path
 from sentattn.config.hashing import setting_hash
 from sentattn.config.schema import FOLD, HASHED_BY_CONTENT
 from sentattn.config.targets import needed_trust
-from sentattn.config.types import Node, Tree
+from sentattn.config.types import Node
 from sentattn.console import Progress
 from sentattn.data.hub import content_hash, find_folder
 from sentattn.distributed.devices import resolve_precision
@@ -77,7 +77,7 @@ def require_encoder(saved: run.Run, settings: Node) -> None:
 
 def _encoder_change(saved: run.Run) -> str:
     """Returns which hash a run's encoder had and has now; empty where that is the same, or cannot be known."""
-    from sentattn.training.checkpoint import read_identity
+    from sentattn.training.recorder import read_identity
 
     if (name := get_path(saved.settings, ENCODER_KEY)) is None:
         return ""
@@ -95,7 +95,7 @@ def require_same(interrupted: run.Run, current: Mapping[str, str | None]) -> Non
     Raises:
         RunError: If they differ, or the checkpoint cannot be read.
     """
-    from sentattn.training.checkpoint import read_identity
+    from sentattn.training.recorder import read_identity
 
     before = read_identity(interrupted.last_checkpoint)
     for name, key, cause in (
@@ -135,26 +135,28 @@ class SavedRuns:
         """Lists the folders again when they are asked for next, and reads the runs that are new."""
         self._by_identity.clear()
 
-    def without_result(self, settings: Node) -> Iterator[tuple[Path, bool]]:
-        """Yields the runs of these settings that have not ended, the newest first, and whether it is being trained."""
-        for saved in self.of(settings):
-            if not (saved.path / run.RESULT_FILE).exists():
-                yield saved.path, run.is_locked(saved.path)
-
 
 def find_interrupted(settings: Node, saved: SavedRuns | None = None, *, has_checkpoint: bool = True) -> Path | None:
     """Returns the newest interrupted run of these settings that no living process trains, or None.
 
     It has no result, and a checkpoint or, on request, none yet. Nobody resumes a run that may not be written.
     """
-    runs = (saved or SavedRuns()).without_result(settings)
-    idle = (path for path, is_trained in runs if not is_trained and os.access(path, os.W_OK))
-    return next((path for path in idle if run.Run(path).last_checkpoint.is_file() is has_checkpoint), None)
+    for path in _without_result(settings, saved):
+        is_idle = not run.is_locked(path) and os.access(path, os.W_OK)
+        if is_idle and run.Run(path).last_checkpoint.is_file() is has_checkpoint:
+            return path
+    return None
 
 
 def find_running(settings: Node, saved: SavedRuns | None = None) -> Path | None:
     """Returns a run of these settings that a living process trains, or None."""
-    return next((path for path, is_trained in (saved or SavedRuns()).without_result(settings) if is_trained), None)
+    return next(filter(run.is_locked, _without_result(settings, saved)), None)
+
+
+def _without_result(settings: Node, saved: SavedRuns | None) -> list[Path]:
+    """Returns the runs of these settings that have not ended, the newest first."""
+    runs = (saved or SavedRuns()).of(settings)
+    return [each.path for each in runs if not (each.path / run.RESULT_FILE).exists()]
 
 
 def find_finished(settings: Node, saved: SavedRuns | None = None) -> Path | None:
@@ -163,10 +165,12 @@ def find_finished(settings: Node, saved: SavedRuns | None = None) -> Path | None
     A run on others is reported and skipped. Rows are not compared where the data cannot be read.
     """
     for saved_run in (saved or SavedRuns()).of(settings):
-        if not (result := _finished(saved_run, settings["seed"])):
+        result, data = {}, settings["data"]
+        with suppress(RunError):
+            result = saved_run.result
+        if (result.get("status"), result.get("seed")) != ("finished", settings["seed"]):
             continue
         before = result.get("data_fingerprint")
-        data = settings["data"]
         drawn_with = settings["seed"] if data.get("folds") else 0
         now = _fingerprint(json.dumps(data, sort_keys=True), drawn_with) if before else ""
         is_other = now and before != now
@@ -194,15 +198,6 @@ def _fingerprint(data: str, seed: int) -> str:
         print(f"warning: the rows of finished runs cannot be compared: {error}", file=sys.stderr)
         return ""
     return module.fingerprint
-
-
-def _finished(saved: run.Run, seed: int) -> Tree:
-    """Returns the result of a finished run with a seed; empty if it has ended otherwise, or not at all."""
-    try:
-        result = saved.result
-        return result if (result["status"], result["seed"]) == ("finished", seed) else {}
-    except (RunError, KeyError, TypeError):
-        return {}
 
 
 def _identity(saved: run.Run) -> Identity | None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
 from sentattn.distributed import ranks
-from sentattn.errors import Interruption, RunError
-from sentattn.run import CONFIG_FILE, Run
-from sentattn.training.resume import advice
+from sentattn.errors import Interruption
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 
@@ -65,28 +60,3 @@ class Signals:
         else:
             self.received = number
             raise Interruption(number)
-
-
-@contextmanager
-def explained_end(run: Run, signals: Signals) -> Iterator[None]:
-    """Adds what to type to continue after an interruption, or where files cannot be written.
-
-    Raises:
-        Interruption: If a signal has ended this rank, or all.
-        RunError: If the run cannot be written.
-    """
-    try:
-        yield
-    except Interruption as interruption:
-        if (run.path / CONFIG_FILE).is_file() and not run.last_checkpoint.is_file() and ranks.is_rank_zero():
-            shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained yet
-        raise Interruption(interruption.number, advice(run)) from None
-    except RunError as error:
-        if error.faults[0].kind != "unwritable" or not run.last_checkpoint.is_file():
-            raise
-        raise RunError(*(replace(fault, message=f"{fault} {advice(run)}") for fault in error.faults)) from error
-    except RuntimeError as error:
-        if ranks.several() and signals.received:  # another rank has ended first
-            raise Interruption(signals.received, advice(run)) from None
-        error.add_note(advice(run))
-        raise

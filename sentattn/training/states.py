@@ -12,7 +12,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -53,15 +53,17 @@ class Missing(NamedTuple):
         rows: Their rows in each split, the longest first.
         texts: Their number.
         size: The bytes of the states that are missing.
+        known: The texts that each cache has.
     """
 
     rows: list[tuple[Split, Rows]]
     texts: int
     size: int
+    known: list[Collection[str]]
 
 
 class StateCache:
-    """A folder of states.
+    """A folder of states, which are written in chunks.
 
     Args:
         folder: The folder.
@@ -71,6 +73,8 @@ class StateCache:
 
     def __init__(self, folder: Path, *, width: int, description: str) -> None:
         self.folder, self.width, self.description = folder, width, description
+        self._rows: list[tuple[bytes, int]] = []
+        self._states: list[Half] = []
 
     def places(self) -> dict[str, tuple[Path, int]]:
         """Returns the chunk of each text, and its first token there."""
@@ -90,6 +94,34 @@ class StateCache:
         """Returns the bytes that may be written."""
         folder = next(parent for parent in (self.folder, *self.folder.parents) if parent.is_dir())
         return max(0, shutil.disk_usage(folder).free - RESERVE)
+
+    def add(self, row_ids: Sequence[str], lengths_B: Rows, states_BLE: Half, known: Collection[str]) -> None:
+        """Collects the states of texts that are not `known` to the cache, and writes each chunk that is full."""
+        for row_id, length, states_LE in zip(row_ids, lengths_B.tolist(), states_BLE, strict=True):
+            if row_id not in known:
+                self._rows.append((row_id.encode(), length))
+                self._states.append(states_LE[:length])
+        if sum(length for _, length in self._rows) * 2 * self.width >= CHUNK_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        """Writes what is collected."""
+        if not self._rows:
+            return
+        chunk = self.folder / f"{secrets.token_hex(8)}.bin"
+        temporary = [chunk.with_suffix(".bin-part"), chunk.with_suffix(".rows-part")]
+        try:
+            for path, array in zip(temporary, (np.concatenate(self._states), np.array(self._rows, ROW)), strict=True):
+                with path.open("wb") as file:
+                    file.write(array.tobytes())
+                    file.flush()
+                    os.fsync(file.fileno())
+            temporary[0].replace(chunk)
+            temporary[1].replace(chunk.with_suffix(".rows"))
+        finally:
+            for path in temporary:
+                path.unlink(missing_ok=True)
+        self._rows, self._states = [], []
 
 
 class States:
@@ -116,52 +148,6 @@ class States:
         return {**self.__dict__, "_chunks": {}}
 
 
-class ChunkWriter:
-    """Collects states of texts, and writes them to a cache in chunks; as a context manager also the last one."""
-
-    def __init__(self, cache: StateCache) -> None:
-        self._cache, self._known = cache, cache.places().keys()
-        self._rows: list[tuple[bytes, int]] = []
-        self._states: list[Half] = []
-
-    def __enter__(self) -> ChunkWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            self._write()
-        except OSError:
-            if kind is None:  # else it has been raised before
-                raise
-
-    def add(self, row_ids: Sequence[str], lengths_B: Rows, states_BLE: Half) -> None:
-        """Adds the states of those texts that the cache does not have."""
-        for row_id, length, states_LE in zip(row_ids, lengths_B.tolist(), states_BLE, strict=True):
-            if row_id not in self._known:
-                self._rows.append((row_id.encode(), length))
-                self._states.append(states_LE[:length])
-        if sum(length for _, length in self._rows) * 2 * self._cache.width >= CHUNK_BYTES:
-            self._write()
-
-    def _write(self) -> None:
-        if not self._rows:
-            return
-        chunk = self._cache.folder / f"{secrets.token_hex(8)}.bin"
-        temporary = [chunk.with_suffix(".bin-part"), chunk.with_suffix(".rows-part")]
-        try:
-            for path, array in zip(temporary, (np.concatenate(self._states), np.array(self._rows, ROW)), strict=True):
-                with path.open("wb") as file:
-                    file.write(array.tobytes())
-                    file.flush()
-                    os.fsync(file.fileno())
-            temporary[0].replace(chunk)
-            temporary[1].replace(chunk.with_suffix(".rows"))
-        finally:
-            for path in temporary:
-                path.unlink(missing_ok=True)
-        self._rows, self._states = [], []
-
-
 def missing_texts(
     caches: Sequence[StateCache], splits: Sequence[Split], *, rank: int = 0, world_size: int = 1
 ) -> Missing:
@@ -169,7 +155,7 @@ def missing_texts(
 
     These depend on a text alone, not on what others have encoded meanwhile.
     """
-    known = [cache.places().keys() for cache in caches]
+    known: list[Collection[str]] = [cache.places().keys() for cache in caches]
     seen: set[str] = set()
     rows: list[tuple[Split, Rows]] = []
     size = 0
@@ -183,7 +169,7 @@ def missing_texts(
                 seen.add(row_id)
         if own:
             rows.append((split, np.array(sorted(own, key=lambda row: -split.lengths[row]))))
-    return Missing(rows, len(seen), size)
+    return Missing(rows, len(seen), size, known)
 
 
 def require_space(cache: StateCache, missing: Missing) -> None:
@@ -226,15 +212,17 @@ def compute_states(
                 (cache.folder / META).write_text(json.dumps(meta), encoding="utf-8")
             # Another process may have computed some meanwhile.
             missing = missing_texts(caches, splits, rank=rank, world_size=world_size)
-            writers = [stack.enter_context(ChunkWriter(cache)) for cache in caches]
+            for cache in caches:
+                stack.callback(cache.write)  # the last chunk, also of an interrupted process
             done = 0
             for split, rows in missing.rows:
                 while len(rows):
                     size = max(1, batch_tokens // int(split.lengths[rows[0]]))
                     batch, rows = split[rows[:size]], rows[size:]
                     row_ids = [split.row_id[row] for row in batch.rows_B.tolist()]
-                    for writer, states_BLE in zip(writers, encode(batch.tokens_BL, batch.mask_BL), strict=True):
-                        writer.add(row_ids, batch.lengths_B, states_BLE.cpu().numpy())
+                    states = encode(batch.tokens_BL, batch.mask_BL)
+                    for cache, known, states_BLE in zip(caches, missing.known, states, strict=True):
+                        cache.add(row_ids, batch.lengths_B, states_BLE.cpu().numpy(), known)
                     done += len(row_ids)
                     progress("Encoding texts", done, missing.texts)
     for cache in caches:

@@ -20,14 +20,11 @@ from sentattn.config.types import Node
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, SettingError, TrainingError, first_line
 from sentattn.run import Run
-from sentattn.training.callbacks import FiniteLoss, StepPoints, averaging
-from sentattn.training.checkpoint import FileInPlace
+from sentattn.training.recorder import FileInPlace
 from sentattn.training.resume import advice
 
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
-
-    from sentattn.loggers.guard import Guard
 
 EARLY_STOPPING = "callbacks.early_stopping"
 
@@ -71,17 +68,6 @@ def build_callbacks(settings: Node) -> dict[str, Callback]:
             message = f"{key}: {node[TARGET_KEY]} cannot be built: {first_line(error)}."
             raise SettingError(Fault(key, "invalid", message)) from error
     return callbacks
-
-
-def with_standard_callbacks(
-    callbacks: Sequence[Callback], loggers: Sequence[Guard], *, log_every: int | None, ema_decay: float | None
-) -> list[Callback]:
-    """Returns the callbacks of a training in the order in which Lightning calls them, but for its recorder, the last.
-
-    They see a loss that is not finite before all others, and the average of the weights is updated after all others.
-    """
-    points = [StepPoints(loggers, every=log_every or 0)] if loggers else []
-    return [FiniteLoss(), *callbacks, *points, *averaging(ema_decay)]
 
 
 @contextmanager

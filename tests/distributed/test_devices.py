@@ -136,12 +136,6 @@ def test_the_device_of_a_process(
     assert found == expected
 
 
-def test_torchrun() -> None:
-    place = rank_info(TORCHRUN)
-    assert place == RankInfo(5, 8, 4)
-    assert place.nodes == 2
-
-
 @pytest.mark.parametrize("without", ["RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"])
 def test_incomplete_variables_of_torchrun_are_ignored(without: str) -> None:
     assert rank_info({name: value for name, value in TORCHRUN.items() if name != without}) is None

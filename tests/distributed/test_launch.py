@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from encoder_files import write_encoder
+from processes import is_alive, until
 from refusals import fault_of, faults, refused
 from runs_alike import rows
 from tiny import tiny
@@ -152,17 +153,6 @@ def _processes(launcher: int) -> dict[str, int]:
     return found
 
 
-def _alive(processes: Iterable[int]) -> bool:
-    return any(Path(f"/proc/{process}").exists() for process in processes)
-
-
-def _wait(condition: Callable[[], object]) -> None:
-    until = time.monotonic() + 300
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert condition()
-
-
 def _trained(folder: Path) -> bool:
     """Whether an epoch has been trained and kept."""
     return any(file.read_text() for file in folder.glob("*/*/*/metrics.jsonl"))
@@ -170,7 +160,7 @@ def _trained(folder: Path) -> bool:
 
 def _after_an_epoch(folder: Path, act: Callable[[], None]) -> threading.Thread:
     def watch() -> None:
-        _wait(lambda: _trained(folder))
+        until(lambda: _trained(folder))
         act()
 
     thread = threading.Thread(target=watch)
@@ -203,7 +193,7 @@ def test_a_killed_rank_ends_the_others(rank: str, tmp_path: Path, capfd: pytest.
     captured = capfd.readouterr()
     assert f"exitcode  : -9 (pid: {started[rank]})" in captured.err, "torchrun says it"
     assert captured.out.count("epoch 1/500") == 1, "one process prints"
-    assert not _alive(started.values())
+    assert not any(map(is_alive, started.values()))
     assert started.keys() == {"", "0", "1"}
     assert [signal.getsignal(number) for number in signals.HANDLED] == handlers
     assert not {launch.FOLDER, ranks.LAUNCHER, "OMP_PROC_BIND"} & set(os.environ)
@@ -214,7 +204,7 @@ def test_a_launch_that_ended_early_names_the_run_to_resume(
     code: int, number: int | None, tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def end_after_a_checkpoint(program: list[str], devices: int) -> int:
-        folder = Path(json.loads(Path(program[-1]).read_text())["directory"])
+        folder = Path(json.loads(Path(program[-1]).read_text())["path"])
         shutil.copytree(tiny_run.path, folder, ignore=shutil.ignore_patterns("result.json"))
         return code
 
@@ -234,12 +224,12 @@ def test_no_process_is_left_of_a_training_that_was_killed(tmp_path: Path) -> Non
     program = "import sys; from sentattn import fit; fit(sys.argv[1:])"
     arguments = [sys.executable, "-c", program, *tiny(*LONG, f"output_dir={tmp_path}")]
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as training:
-        _wait(lambda: _trained(tmp_path))
+        until(lambda: _trained(tmp_path))
         started = _processes(training.pid)
         training.kill()
     assert started.keys() == {"", "0", "1"}
     time.sleep(5)
-    assert not _alive(started.values())
+    assert not any(map(is_alive, started.values()))
     assert not list(tmp_path.glob("*/*/*/result.json"))
 
 
@@ -306,7 +296,3 @@ def test_what_torchrun_and_the_launcher_learn_of_a_rank(
     assert launch.run_rank(train) == status
     assert (tmp_path / launch.CODE).read_text() == str(code)
     assert capsys.readouterr().err == (f"error: {error}\n" if isinstance(error, DataError) else "")
-
-
-def test_more_processes_than_cores_are_refused_at_once() -> None:
-    assert refused(lambda: fit(tiny("trainer.devices=3"))) == [("trainer.devices", "resources")]

@@ -5,24 +5,14 @@ from __future__ import annotations
 import ast
 import sys
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sentattn.data import tokenizer as text_module
 from sentattn.export import predict
-from sentattn.export.predict import english, kept_positions, spacy_spans
-
-
-@given(st.integers(1, 50), st.none() | st.integers(1, 20), st.sampled_from(["head", "tail", "both"]))
-def test_the_script_keeps_the_same_tokens(
-    count: int, max_length: int | None, clip: Literal["head", "tail", "both"]
-) -> None:
-    positions, _ = text_module.kept_positions(np.array([count]), max_length, clip)
-    assert kept_positions(count, max_length, clip) == positions[0].tolist()
+from sentattn.export.predict import english, spacy_spans
 
 
 @given(st.text(max_size=40) | st.sampled_from(["It's  <BR/>not\n\n4.99$!", "don't <br /> \t go"]))

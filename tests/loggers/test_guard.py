@@ -12,7 +12,7 @@ from pytorch_lightning.loggers.logger import Logger
 from tiny import tiny
 
 from sentattn import fit
-from sentattn.loggers.guard import Guard
+from sentattn.loggers import Guard, LoggedRun
 
 
 class Recording(Logger):
@@ -54,7 +54,7 @@ class Recording(Logger):
 
 
 def guarded(logger: Logger, directory: Path) -> Guard:
-    guard = Guard("Recording", lambda: logger, directory=directory, location="here")
+    guard = Guard("Recording", lambda: (logger, "here"), directory=directory)
     guard.start()
     return guard
 
@@ -97,7 +97,7 @@ def test_the_first_error_switches_the_logger_off(
 
 
 def test_a_logger_that_cannot_be_opened_is_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def fail() -> Logger:
+    def fail() -> tuple[Logger, str]:
         raise RuntimeError
 
     guard = Guard("Recording", fail, directory=tmp_path)
@@ -108,8 +108,8 @@ def test_a_logger_that_cannot_be_opened_is_off(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_training_continues_without_its_logger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def build_loggers(settings: Any, directory: Path, **_: Any) -> list[Guard]:
-        return [guarded(Recording("log_metrics"), directory), guarded(other, directory)]
+    def build_loggers(run: LoggedRun) -> list[Guard]:
+        return [guarded(Recording("log_metrics"), run.directory), guarded(other, run.directory)]
 
     other = Recording()
 

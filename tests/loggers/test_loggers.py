@@ -14,15 +14,14 @@ from wandb_reader import log
 
 from sentattn import fit
 from sentattn.config.compose import compose
-from sentattn.loggers import build_loggers, require_installed
-from sentattn.loggers.guard import Guard
+from sentattn.loggers import Guard, LoggedRun, build_loggers, require_installed
 
 SUMMARY = {"best_epoch": 2, "train/loss": 0.5, "val/accuracy": 0.6, "test/accuracy": 0.75, "parameters/total": 321}
 
 
 def open_logger(directory: Path, name: str, *extra: str, resumed: bool = False) -> Guard:
     settings = compose(tiny(f"logger={name}", *extra))
-    [logger] = build_loggers(settings, directory, setting="5e77", resumed=resumed)
+    [logger] = build_loggers(LoggedRun(directory, settings, "5e77", resumed))
     assert isinstance(logger, Guard)
     return logger
 
@@ -119,13 +118,6 @@ def test_tensorboard_has_settings_next_to_the_metrics_of_the_best_epoch(tmp_path
     assert [metric.name.tag for metric in experiment.experiment.metric_infos] == ["best/val/accuracy"]
     assert [(one.step, one.value) for one in events.Scalars("best/val/accuracy")] == [(2, pytest.approx(0.6))]
     assert "hp_metric" not in events.Tags()["scalars"]
-
-
-def test_several_loggers_have_the_same_metrics(tmp_path: Path) -> None:
-    run = fit(tiny(f"output_dir={tmp_path}", "logger=[csv,tensorboard]", "test=false"))
-    for metric in ("train/loss", "val/accuracy"):
-        assert dict(curve(run.path, "tensorboard", metric)) == pytest.approx(dict(curve(run.path, "csv", metric)))
-        assert len(curve(run.path, "csv", metric)) == 2
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])

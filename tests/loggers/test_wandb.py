@@ -15,6 +15,8 @@ import wandb
 from encoder_files import write_encoder
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
+from runs_alike import rows
 from tiny import tiny
 from wandb_reader import log, read, records, table
 from wandb_server import serving
@@ -24,7 +26,6 @@ from sentattn import fit
 from sentattn.config.compose import compose
 from sentattn.config.hashing import setting_hash
 from sentattn.data.hub import content_hash
-from sentattn.errors import SettingError
 from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb_run
 from sentattn.loggers.wandb import upload
@@ -225,18 +226,6 @@ def test_seeds_of_a_setting_share_a_group(monkeypatch: pytest.MonkeyPatch) -> No
     assert "hops=3" in str(opened[-1]["name"])
 
 
-def test_job_type_and_tags(tmp_path: Path) -> None:
-    settings = compose(["model/attention=feedforward", "tags=[try]"])
-    offline = logger(tmp_path, job_type="probe", settings=settings)
-    offline.start()
-    offline.finish({})
-    logged = read(tmp_path)
-    assert logged["run"].job_type == "probe"
-    assert set(logged["run"].tags) == {"structured", "attention=feedforward", "demo", "try"}
-    assert re.split(", |-demo-", logged["run"].display_name)[:2] == ["structured", "attention=feedforward"]
-    assert logged["config"]["attention"] == "feedforward"
-
-
 def test_the_last_file_of_a_resumed_offline_run_is_complete(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for epochs, resumed in (((1, 2), False), ((2, 3), True)):  # the second epoch is trained again after a crash
         offline = logger(tmp_path, resumed=resumed)
@@ -303,9 +292,7 @@ def test_wandb_mode_disabled(
 
 
 def test_a_host_without_scheme_is_refused() -> None:
-    with pytest.raises(SettingError) as caught:
-        logger(Path("x"), host="wandb.example.org")
-    assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("logger.host", "type")]
+    assert refused(lambda: logger(Path("x"), host="wandb.example.org")) == [("logger.host", "type")]
 
 
 @pytest.mark.parametrize(
@@ -353,13 +340,7 @@ def test_a_training_is_the_same_with_and_without_wandb(tmp_path: Path, model: li
     with_it, without = run("with", *drawn), run("without", "logger=none")
     for name in ("model/model.safetensors", "predictions.parquet"):
         assert (with_it.path / name).read_bytes() == (without.path / name).read_bytes()
-    assert _steady(with_it) == _steady(without)
-
-
-def _steady(run: LoadedRun) -> list[dict[str, Any]]:
-    lines = (run.path / "metrics.jsonl").read_text().splitlines()
-    fleeting = ("train_seconds", "train/tokens_per_second")
-    return [{name: value for name, value in json.loads(line).items() if name not in fleeting} for line in lines]
+    assert rows(with_it.path) == rows(without.path)
 
 
 def test_the_drawn_weights_are_those_of_the_best_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,8 +365,3 @@ def test_legible_rows_are_of_all_classes_in_turn(rows: list[tuple[int, int]], co
     for row in chosen:
         nearer = abs(lengths - LEGIBLE) < abs(lengths[row] - LEGIBLE)
         assert set(np.flatnonzero(nearer & (labels == labels[row])).tolist()) <= set(chosen)
-
-
-def test_legible_rows_by_hand() -> None:
-    labels, lengths = np.array([0, 0, 0, 1, 1]), np.array([5, 31, 29, 90, 40])
-    assert legible_rows(labels, lengths, 4) == [1, 4, 2, 3]

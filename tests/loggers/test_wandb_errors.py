@@ -13,16 +13,14 @@ from typing import Any
 import pytest
 import wandb
 from tiny import tiny
-from wandb_reader import read
+from wandb_reader import SETTINGS, log_a_run, read
 from wandb_server import Mood, serving
 
 from sentattn import fit
 from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb_guard
-from sentattn.loggers.wandb.run import WandbGuard
 
 KEY = "a" * 40
-SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": []}
 
 
 @pytest.fixture(autouse=True)
@@ -34,15 +32,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     with suppress(Exception, SystemExit):  # of a process that a test has killed
         wandb.teardown()
-
-
-def log_a_run(directory: Path, host: str | None = None, mode: Any = "online") -> WandbGuard:
-    """Opens a run, logs an epoch and closes it."""
-    logger = wandb_logger(mode=mode, host=host, run=LoggedRun(directory, SETTINGS, "5e77"))
-    logger.start()
-    logger.log_metrics({"train/loss": 0.5, "epoch": 0})
-    logger.finish({"best_epoch": 1})
-    return logger
 
 
 def complaints(shown: str) -> list[str]:
@@ -58,7 +47,7 @@ def test_a_run_that_is_rejected_is_logged_offline(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], mood: Mood, reason: str
 ) -> None:
     with serving(mood) as server:
-        log_a_run(tmp_path, server.address)
+        log_a_run(tmp_path, host=server.address, mode="online")
     shown = capfd.readouterr()
     [line] = complaints(shown.out)
     assert reason in line
@@ -74,7 +63,7 @@ def test_white_space_around_a_key_or_a_mode_is_left_out(
     monkeypatch.setenv("WANDB_API_KEY", f" {os.environ['WANDB_API_KEY']}\n")
     monkeypatch.setenv("WANDB_MODE", "")
     with serving() as server:
-        log_a_run(tmp_path, server.address)
+        log_a_run(tmp_path, host=server.address, mode="online")
     assert complaints(capfd.readouterr().out) == []
     assert len(server.runs) == 1
 
@@ -85,7 +74,7 @@ def test_an_invalid_key_is_not_printed(
     monkeypatch.setenv("WANDB_API_KEY", "shortsecret")
     with serving() as server:
         monkeypatch.setenv("WANDB_BASE_URL", server.address)
-        log_a_run(tmp_path, server.address)
+        log_a_run(tmp_path, host=server.address, mode="online")
     shown = capfd.readouterr()
     [line] = complaints(shown.out)
     assert "40+ characters" in line
@@ -98,7 +87,7 @@ def test_with_an_invalid_key_in_netrc_the_run_is_logged_offline(
 ) -> None:
     (tmp_path / "netrc").write_text("machine wandb.example.org login user password shortsecret\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    log_a_run(tmp_path, "https://wandb.example.org")
+    log_a_run(tmp_path, host="https://wandb.example.org", mode="online")
     shown = capfd.readouterr()
     [line] = complaints(shown.out)
     assert "offline instead" in line
@@ -118,7 +107,7 @@ def test_a_server_that_fails_later_is_not_waited_for(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], mood: Mood
 ) -> None:
     with serving(mood_after_opening=mood) as server:
-        log_a_run(tmp_path, server.address)
+        log_a_run(tmp_path, host=server.address, mode="online")
     shown = capfd.readouterr()
     require_pending(tmp_path, shown.out, seconds=2)
     assert shown.err == ""
@@ -163,7 +152,7 @@ def test_a_killed_process_of_wandb_is_reported_once(tmp_path: Path, capfd: pytes
 
 def test_an_unwritable_folder_is_reported_at_most_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "wandb").write_text("a file where the folder should be")
-    log_a_run(tmp_path, mode="offline")
+    log_a_run(tmp_path)
     assert len(complaints(capsys.readouterr().out)) <= 1
 
 

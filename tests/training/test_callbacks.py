@@ -40,10 +40,6 @@ def test_a_loss_that_is_no_number_is_reported(losses: list[float], batch: int, e
     assert refused(lambda: steps(losses, every)) == [("optimizer.lr", "diverged")]
 
 
-def test_finite_losses_are_not_stored() -> None:
-    assert steps([1.0, 2.0, 3.0], every=2)._losses == []
-
-
 class Line(LightningModule):
     """y = w x with a frozen bias and a buffer; a step adds the number of the step to w."""
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-import torch
 from full_disk import no_room
 from recorders import make_recorder, make_trainer
 from refusals import fault_of
@@ -26,8 +23,7 @@ from tiny import tiny
 from sentattn import fit
 from sentattn.distributed import ranks
 from sentattn.run import Run
-from sentattn.training.checkpoint import FileInPlace, random_state, restore_random_state
-from sentattn.training.recorder import Recorder
+from sentattn.training.recorder import FileInPlace, Recorder
 
 SIZES = {
     "structured": ["model.embedding.size=8", "model.encoder.hidden=4", "model.attention.hidden=5"],
@@ -164,20 +160,6 @@ def test_a_run_that_did_not_fit_on_the_disk_can_be_resumed(
     assert f"resume={left}" in fault.message
     assert not (left / "result.json").exists()
     assert_alike(tiny_run.path, fit([f"resume={left}"]).path)
-
-
-def draws() -> list[float]:
-    return [random.random(), float(np.random.rand()), float(np.random.randn()), float(torch.rand(()))]
-
-
-def test_restored_generators_draw_the_same_numbers_again() -> None:
-    draws()
-    file = io.BytesIO()
-    torch.save(random_state(), file)
-    first = [draws(), draws()]
-    file.seek(0)
-    restore_random_state(torch.load(file, weights_only=True))
-    assert [draws(), draws()] == first
 
 
 @pytest.mark.parametrize(("several", "minutes", "asked"), [(True, 5.0, 9), (True, 0.0, 99), (False, 5.0, 99)])

@@ -13,7 +13,7 @@ from refusals import assert_refused, fault_of, refused
 from runs_alike import assert_alike
 from tiny import tiny
 
-from sentattn import fit, train
+from sentattn import fit
 from sentattn.config.compose import compose
 from sentattn.prediction.model import LoadedRun
 from sentattn.training.trainer import build_callbacks, build_trainer
@@ -113,11 +113,6 @@ def test_two_callbacks_of_a_class_need_keys_of_their_own() -> None:
     built = [*build_callbacks(settings).values()]
     trainer = {**settings["trainer"], "accelerator": "cpu", "precision": "32-true"}
     assert_refused(lambda: build_trainer(trainer, callbacks=built), "trainer", "invalid", "Counting")
-
-
-def test_a_failing_callback_ends_the_command_with_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("own_callbacks.FAILS_IN", ("on_train_epoch_end", 1))
-    assert train.main(tiny(f"output_dir={tmp_path}", *OWN)) == 2
 
 
 @pytest.mark.slow

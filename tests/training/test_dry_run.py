@@ -23,6 +23,11 @@ from sentattn.training import dry_run
 from sentattn.training.dry_run import check
 
 
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def settings_of(words: list[str]) -> Settings:
     return read_request(words).settings
 
@@ -47,10 +52,7 @@ def test_data_parts_steps_and_disk_are_printed(printed: str) -> None:
     assert re.search(r"^Disk: [\d.]+ kB .*; [\d.]+ [GT]B free", printed, re.M)
 
 
-def test_devices_share_each_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_devices_share_each_batch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(devices, "cores", lambda: 2)
     check(settings_of(tiny("trainer=ddp", "trainer.devices=2", "trainer.num_nodes=2")))
     assert "Steps of 10 an epoch: " in (printed := capsys.readouterr().out)
@@ -63,7 +65,7 @@ def test_more_processes_than_cores_are_refused_before_anything_is_read(monkeypat
     assert refused(lambda: check(settings)) == [("trainer.devices", "resources")]
 
 
-def test_timed_steps_are_of_the_average_and_the_largest_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timed_steps_are_of_the_average_and_the_largest_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     forward = Words.forward
 
@@ -72,29 +74,22 @@ def test_timed_steps_are_of_the_average_and_the_largest_batch(tmp_path: Path, mo
             sizes.append(tokens_BL.numel())
         return forward(self, tokens_BL, mask_BL)
 
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Words, "forward", count)
     check(settings_of(tiny()))
     average, largest, again = sizes
     assert average == again < largest
 
 
-def test_the_steps_are_compiled_after_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_steps_are_compiled_after_the_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a summary has called, torch never compiles afterwards."""
     order: list[str] = []
     summary = dry_run.ModelSummary
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **options: order.append("compiled"))
     monkeypatch.setattr(
         dry_run, "ModelSummary", lambda *args, **rest: order.append("summary") or summary(*args, **rest)
     )
     check(settings_of(tiny("compile=true")))
     assert order == ["summary", "compiled"]
-
-
-def test_missing_data_is_refused(tmp_path: Path) -> None:
-    settings = settings_of(tiny("data=table", f"data.train={tmp_path / 'missing.csv'}"))
-    assert refused(lambda: check(settings)) == [("data.train", "not_found")]
 
 
 def test_a_step_without_enough_memory_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -112,10 +107,7 @@ def test_a_step_without_enough_memory_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("model", ["transformer", "cnn", "mean"])
-def test_other_variants(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_other_variants(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     check(settings_of([f"model={model}", "data.limit=100", "trainer.accelerator=cpu", "test=false"]))
     assert re.search(r"model\.encoder .*\[64, \d+, \d+\]", capsys.readouterr().out)
 
@@ -150,40 +142,19 @@ def matched(encoder: Path, trained: int, capsys: pytest.CaptureFixture[str], *se
     ],
 )
 def test_the_width_that_matches_the_parameters_of_a_run(
-    encoder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    settings: tuple[str, ...],
-    trained: int,
-    width: str,
-    total: int,
+    encoder: Path, capsys: pytest.CaptureFixture[str], settings: tuple[str, ...], trained: int, width: str, total: int
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     line = matched(encoder, trained, capsys, *settings)
     assert line.startswith(f"model.head.width={width}: {total:,} ")
     assert abs(total / trained - 1) < 0.02
 
 
-def test_the_width_of_a_layer_on_each_token(
-    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_width_of_a_layer_on_each_token(encoder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = matched(encoder, 1000, capsys, "model/encoder=tokenwise", "model.head.width=null")
     # LayerNorm 2 x 16, the layer (16 + 1) w, and the head (w + 1) 2
     assert line.startswith(f"model.encoder.width=51: {32 + 19 * 51 + 2:,} ")
 
 
-@pytest.mark.parametrize("trained", [40, 75])
-def test_no_width_matches(
-    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], trained: int
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert refused(lambda: matched(encoder, trained, capsys)) == [("match_parameters", "conflict")]
-
-
-def test_a_run_without_a_number_of_parameters_cannot_be_matched(
-    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert refused(lambda: matched(encoder, 0, capsys)) == [("match_parameters", "missing")]
+@pytest.mark.parametrize(("trained", "kind"), [(40, "conflict"), (75, "conflict"), (0, "missing")])
+def test_no_width_matches(encoder: Path, capsys: pytest.CaptureFixture[str], trained: int, kind: str) -> None:
+    assert refused(lambda: matched(encoder, trained, capsys)) == [("match_parameters", kind)]

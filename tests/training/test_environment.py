@@ -24,9 +24,9 @@ from sentattn.data.batching import Batch
 from sentattn.data.datamodule import TextData
 from sentattn.models.classifier import TextClassifier
 from sentattn.run import Run
-from sentattn.training import environment, evaluate
+from sentattn.training import environment
+from sentattn.training.fit import set_up
 from sentattn.training.lit_module import LitClassifier
-from sentattn.training.prepare import set_up
 
 
 @pytest.fixture(autouse=True)
@@ -40,20 +40,16 @@ def _as_before() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-def test_threads_and_matmul_precision_are_set(tiny_run: Run) -> None:
-    settings = Settings.of({**tiny_run.settings, "threads": 2, "matmul_precision": "medium"})
+@pytest.mark.parametrize(("precision", "allowed"), [("highest", False), ("high", True), ("medium", True)])
+def test_threads_and_precision_are_set(tiny_run: Run, precision: str, *, allowed: bool) -> None:
+    """CuDNN uses TF32 as products do."""
+    settings = Settings.of({**tiny_run.settings, "threads": 2, "matmul_precision": precision})
     with Progress() as progress:
         set_up(settings, progress)
     assert torch.get_num_threads() == 2
-    assert torch.get_float32_matmul_precision() == "medium"
-    assert setting_hash(settings) != setting_hash(replace(settings, matmul_precision="highest"))
-
-
-@pytest.mark.parametrize(("precision", "allowed"), [("highest", False), ("high", True), ("medium", True)])
-def test_cudnn_uses_tf32_as_matmul_does(tiny_run: Run, precision: str, *, allowed: bool) -> None:
-    environment.set_up_torch({**tiny_run.settings, "matmul_precision": precision})
-    assert torch.backends.cudnn.allow_tf32 is allowed
     assert torch.get_float32_matmul_precision() == precision
+    assert torch.backends.cudnn.allow_tf32 is allowed
+    assert (setting_hash(settings) == setting_hash(replace(settings, matmul_precision="highest"))) is not allowed
 
 
 @pytest.mark.parametrize(
@@ -101,17 +97,8 @@ def test_accumulated_gradients_are_those_of_a_whole_batch(tmp_path: Path) -> Non
     for name in ("val/loss", "test/loss", "train/loss"):
         assert halves.metrics[name] == pytest.approx(whole.metrics[name], abs=1e-5)
     # A step at the end of an epoch has fewer.
-    few, more = (
-        fit(
-            tiny(
-                *words,
-                f"trainer.accumulate_grad_batches={number}",
-                "trainer.limit_train_batches=2",
-                f"output_dir={tmp_path / str(number)}",
-            )
-        )
-        for number in (2, 5)
-    )
+    words += ["trainer.limit_train_batches=2", f"output_dir={tmp_path}"]
+    few, more = (fit(tiny(*words, f"trainer.accumulate_grad_batches={number}")) for number in (2, 5))
     for name in ("val/loss", "test/loss", "train/loss", "train/gradient_norm"):
         assert more.metrics[name] == pytest.approx(few.metrics[name], abs=1e-6)
 
@@ -182,25 +169,6 @@ def test_latency_is_measured_on_the_device_of_the_training(monkeypatch: pytest.M
     assert {len(tokens) for tokens in seen} == {1, 20}
     assert built == [20]
     assert min(times.values()) > 0
-
-
-def test_latency_is_measured_on_the_trained_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    devices = list[torch.device]()
-
-    def measure(model: object, data: object, device: torch.device) -> dict[str, float]:
-        devices.append(device)
-        return {"one": 1.0, "batch": 2.0}
-
-    monkeypatch.setattr(evaluate, "latency_ms", measure)
-    run = fit(tiny(f"output_dir={tmp_path}", "test=false", "trainer.max_epochs=1"))
-    assert devices == [torch.device("cpu")]
-    assert run.result["latency_ms"] == {"one": 1.0, "batch": 2.0}
-
-
-def test_versions_include_python_torch_and_lightning() -> None:
-    installed = environment.versions()
-    assert {"python", "sentattn", "torch", "pytorch-lightning"} <= set(installed)
-    assert installed["torch"].startswith("2.")
 
 
 def make_repository(folder: Path, *, track: bool) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pytorch_lightning import Callback, LightningModule, Trainer
 from refusals import refused
+from runs_alike import rows
 from sklearn.metrics import accuracy_score, f1_score
 from tiny import tiny
 from torch import nn
@@ -29,43 +27,6 @@ from sentattn.training import lit_module
 from sentattn.training.evaluate import open_data
 from sentattn.training.fit import fit as train
 from sentattn.training.lit_module import EpochMeans, LitClassifier
-
-STEPS = st.lists(st.tuples(st.floats(-1e3, 1e3, allow_subnormal=False), st.integers(1, 500)), min_size=1, max_size=30)
-
-
-def added(means: EpochMeans, steps: list[tuple[float, int]]) -> EpochMeans:
-    for value, rows in steps:
-        means.add({"train/loss": torch.tensor(value)}, weight=rows)
-    return means
-
-
-@given(STEPS)
-def test_mean_by_numpy(steps: list[tuple[float, int]]) -> None:
-    values, rows = np.array(steps, dtype=np.float64).T
-    expected = np.average(values, weights=rows)
-    assert added(EpochMeans(), steps).compute()["train/loss"] == pytest.approx(expected, abs=1e-5 * 1e3)
-
-
-@given(STEPS, st.data())
-def test_means_are_saved_and_loaded(steps: list[tuple[float, int]], data: st.DataObject) -> None:
-    cut = data.draw(st.integers(0, len(steps)))
-    first = added(EpochMeans(), steps[:cut])
-    second = EpochMeans()
-    second.load_state_dict(first.state_dict())
-    assert added(second, steps[cut:]).compute() == added(EpochMeans(), steps).compute()
-
-
-def test_means_are_reset() -> None:
-    means = added(EpochMeans(), [(1.0, 2)])
-    means.reset()
-    assert means.compute() == {}
-
-
-def test_means_have_no_gradient() -> None:
-    means = EpochMeans()
-    means.add({"train/loss": torch.ones((), requires_grad=True) * 2}, weight=3)
-    assert not means.state_dict()["sums"]["train/loss"].requires_grad
-
 
 CLASS_WEIGHTS = np.array([1.0, 7.0])
 
@@ -102,7 +63,7 @@ def test_loss_of_an_epoch_by_numpy_in_float64(tmp_path: Path, monkeypatch: pytes
             *("loss.penalty=0.3", "data.batch_size=17"),
         )
     )
-    [row] = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    [row] = rows(run.path)
     of_validation = seen[False][: len(seen[False]) // 2]  # the best epoch is evaluated once more
     assert seen[True][0][0].dtype == np.float64
     assert row["train/loss"] == pytest.approx(loss_by_numpy(seen[True], reduction), rel=1e-12)
@@ -122,10 +83,9 @@ def test_gradient_norm_is_that_before_clipping(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(lit_module, "clip_grads_with_norm_", spying)
     run = fit(tiny(f"output_dir={tmp_path}", "trainer.gradient_clip_val=0.001", "test=false"))
     assert len(lengths) == 20
-    recorded = [
-        json.loads(line)["train/gradient_norm"] for line in (run.path / "metrics.jsonl").read_text().splitlines()
-    ]
-    assert recorded == pytest.approx([np.mean(lengths[:10]), np.mean(lengths[10:])], rel=1e-5)
+    assert [row["train/gradient_norm"] for row in rows(run.path)] == pytest.approx(
+        [np.mean(lengths[:10]), np.mean(lengths[10:])], rel=1e-5
+    )
 
 
 class _Lit(LitClassifier):
@@ -204,15 +164,15 @@ def test_metrics_of_the_training_rows(tmp_path: Path, monkeypatch: pytest.Monkey
     )
     rates = Rates()
     run = train(read_request(settings).settings, callbacks=[rates])
-    rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    epochs = rows(run.path)
     assert len(labels) == 20, "one pass an epoch"
-    for row, start in zip(rows, (0, 10), strict=True):
+    for row, start in zip(epochs, (0, 10), strict=True):
         true, guessed = (list(chain(*batches[start : start + 10])) for batches in (labels, predicted))
         assert row["train/accuracy"] == pytest.approx(accuracy_score(true, guessed), abs=1e-12)
         assert row["train/f1_weighted"] == pytest.approx(f1_score(true, guessed, average="weighted"), abs=1e-12)
     last_steps = rates.rates[10 // step - 1 :: 10 // step]
-    assert [row["train/lr"] for row in rows] == last_steps
-    assert run.metrics["train/accuracy"] == rows[run.result["best_epoch"] - 1]["train/accuracy"]
+    assert [row["train/lr"] for row in epochs] == last_steps
+    assert run.metrics["train/accuracy"] == epochs[run.result["best_epoch"] - 1]["train/accuracy"]
 
 
 def test_the_module_of_a_run_has_its_weights_and_settings(tiny_run: LoadedRun) -> None:

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 import yaml
 from refusals import kinds
 from tiny import tiny
@@ -41,10 +40,6 @@ def pretend_gpus(monkeypatch: pytest.MonkeyPatch, *capabilities: int) -> None:
 
 def resolved(*words: str) -> str:
     return str(resolve_precision(compose(list(words))["trainer"])["precision"])
-
-
-def test_auto_is_the_default() -> None:
-    assert compose([])["trainer"]["precision"] == "auto"
 
 
 @pytest.mark.parametrize(
@@ -144,18 +139,6 @@ def test_auto_is_shown_as_typed_and_resolved_by_check(capsys: pytest.CaptureFixt
     assert yaml.safe_load(capsys.readouterr().out)["trainer"]["precision"] == "auto"
     assert train.main([*words(Path("unused")), "check=true"]) == 0
     assert "bf16-mixed" in capsys.readouterr().out
-
-
-def test_autocast_is_off_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[bool] = []
-    original = torch.nn.Linear.forward
-    monkeypatch.setattr(
-        torch.nn.Linear,
-        "forward",
-        lambda self, x: (seen.append(torch.is_autocast_enabled("cpu")), original(self, x))[1],
-    )
-    fit(words(tmp_path))
-    assert set(seen) == {False}
 
 
 def refuse(*_: object) -> None:

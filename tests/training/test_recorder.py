@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any, cast
 
-import numpy as np
 import pytest
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
-from recorders import make_recorder, make_trainer
+from recorders import make_recorder
 from tiny import tiny
 
 from sentattn.config.request import read_request
-from sentattn.data.batching import Batch, pad
 from sentattn.errors import Pruned
 from sentattn.run import Run
 from sentattn.training.fit import fit as train
@@ -25,7 +22,8 @@ from sentattn.training.recorder import Recorder
 def recorded(folder: Path, values: list[float], mode: str = "max", losses: list[float] | None = None) -> Recorder:
     recorder = make_recorder(folder, mode=mode)
     for epoch, (value, loss) in enumerate(zip(values, losses or [0.5] * len(values), strict=True), start=1):
-        recorder.add({"epoch": epoch, "val/x": value, "val/log_loss": loss})
+        recorder.rows.append({"epoch": epoch, "val/x": value, "val/log_loss": loss})
+    recorder.best = recorder.best_of(recorder.rows)
     return recorder
 
 
@@ -51,31 +49,6 @@ def test_best_epoch(tmp_path: Path, values: list[float], mode: str, best: int) -
 def test_log_loss_decides_between_equal_epochs(tmp_path: Path, mode: str, losses: list[float], best: int) -> None:
     worse = 1.0 if mode == "max" else 3.0
     assert recorded(tmp_path, [worse, 2.0, 2.0, 2.0], mode, losses).best["epoch"] == best
-
-
-def test_the_best_epoch_is_restored(tmp_path: Path) -> None:
-    recorder = recorded(tmp_path, [2.0, 2.0, 1.0], losses=[0.4, 0.2, 0.1])
-    resumed = make_recorder(tmp_path)
-    resumed.load_state_dict(recorder.state_dict())
-    assert resumed.best is resumed.rows[1]
-
-
-def batch_of(rows: list[list[int]], device: str) -> Batch:
-    tokens_BL, mask_BL = pad([np.array(row) for row in rows])
-    labels_B = torch.zeros(len(rows), dtype=torch.int64)
-    tokens, mask, labels = (tensor.to(device) for tensor in (tokens_BL, mask_BL, labels_B))
-    return Batch(tokens, mask, labels, labels, np.array([len(row) for row in rows]))
-
-
-def test_tokens_of_a_resumed_run_on_another_device(tmp_path: Path) -> None:
-    """A checkpoint is loaded into main memory, and the batches are elsewhere: here on torch's device without values."""
-    recorder = make_recorder(tmp_path)
-    recorder.load_state_dict(recorded(tmp_path, [1.0]).state_dict() | {"tokens": 5, "batches": 1})
-    trainer = make_trainer(batches=9)
-    recorder.on_train_batch_end(trainer, cast("Any", None), None, batch_of([[1, 2, 3], [4]], device="meta"), 0)
-    recorder.on_train_batch_end(trainer, cast("Any", None), None, batch_of([[1, 2]], device="meta"), 1)
-    assert recorder.tokens == 11
-    assert recorder.state_dict()["tokens"] == 11
 
 
 class Looking(Callback):

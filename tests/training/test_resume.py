@@ -109,13 +109,6 @@ def test_a_look_at_a_lock_does_not_keep_a_training_from_it(settings: dict[str, A
     assert not run.is_locked(path)
 
 
-def test_find_interrupted_does_not_lock(settings: dict[str, Any]) -> None:
-    path = make_run(settings)
-    assert find_interrupted(settings) == path
-    with run.lock(path):
-        pass
-
-
 @pytest.mark.parametrize(
     ("result", "is_finished"),
     [

@@ -57,10 +57,6 @@ def test_cosine_rises_in_a_line_and_falls_along_a_cosine() -> None:
     assert seen[5:] == pytest.approx([low + (PEAK - low) * (1 + math.cos(math.pi * i / 15)) / 2 for i in range(15)])
 
 
-def test_cosine_without_warm_up_starts_at_the_peak() -> None:
-    assert rates(Cosine())[0] == PEAK
-
-
 @pytest.mark.parametrize("warmup", [0.0, 0.25])
 def test_cosine_scales_several_learning_rates_alike(warmup: float) -> None:
     def rates(*peaks: float) -> list[list[float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +121,16 @@ def test_the_command_reports_the_other_seeds(
     ]
 
 
-def interruption_of(patch: pytest.MonkeyPatch, *words: str) -> Interruption:
+def raising(error: BaseException) -> Callable[..., Run]:
     def train(settings: Any, *, resume: Path | None = None) -> Run:
-        raise Interruption(15, "continue with: python -m sentattn.train resume=DIR")
+        raise error
 
-    patch.setattr(training, "fit", train)
+    return train
+
+
+def interruption_of(patch: pytest.MonkeyPatch, *words: str) -> Interruption:
+    interruption = Interruption(15, "continue with: python -m sentattn.train resume=DIR")
+    patch.setattr(training, "fit", raising(interruption))
     with pytest.raises(Interruption) as caught:
         list(fit_seeds(read_request(list(words))))
     return caught.value
@@ -144,10 +150,7 @@ def test_an_interruption_of_one_run_names_its_directory(tmp_path: Path, monkeypa
 
 
 def test_an_error_of_the_data_ends_all_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def train(settings: Any, *, resume: Path | None = None) -> Run:
-        raise DataError(Fault("", "failed", "There is no such file."))
-
-    monkeypatch.setattr(training, "fit", train)
+    monkeypatch.setattr(training, "fit", raising(DataError(Fault("", "failed", "There is no such file."))))
     assert refused(lambda: list(fit_seeds(read_request(["seeds=3", f"output_dir={tmp_path}"])))) == [("", "failed")]
 
 

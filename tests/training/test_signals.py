@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,34 +119,19 @@ def test_a_training_stops_after_an_optimizer_step(tmp_path: Path, monkeypatch: p
     settings = ["trainer.accumulate_grad_batches=4", "scheduler=cosine"]
     whole = fit(tiny(f"output_dir={tmp_path / 'whole'}", *settings))
     stopped: list[int] = []
-    _listen(monkeypatch, stopped.append)
+    write = Recorder._write
+
+    def listening(self: Recorder, trainer: Any, *, batches: int) -> str | None:
+        stopped.append(batches)
+        return write(self, trainer, batches=batches)
+
+    monkeypatch.setattr(Recorder, "_write", listening)
     with monkeypatch.context() as patched:
         sends(patched, LitClassifier, "training_step", call=2)
         _, left = interrupted(tmp_path / "cut", *settings)
     assert left is not None
     assert stopped[0] == 4
     assert_alike(whole.path, fit([f"resume={left}"]).path)
-
-
-def _listen(monkeypatch: pytest.MonkeyPatch, heard: Callable[[int], None]) -> None:
-    original = Recorder._write
-
-    def listening(self: Recorder, trainer: Any, *, batches: int) -> str | None:
-        heard(batches)
-        return original(self, trainer, batches=batches)
-
-    monkeypatch.setattr(Recorder, "_write", listening)
-
-
-def test_signals_are_deferred() -> None:
-    with Signals() as signals:
-        signals.deferred = True
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert signals.received == signal.SIGTERM
-        with pytest.raises(Interruption):
-            os.kill(os.getpid(), signal.SIGINT)
-    with Signals() as signals, pytest.raises(Interruption):
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_ranks_stop_after_their_step_however_many_signals_come(monkeypatch: pytest.MonkeyPatch) -> None:

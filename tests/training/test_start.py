@@ -26,8 +26,7 @@ from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import TrainingTexts
 from sentattn.prediction.model import Classifier, LoadedRun
 from sentattn.training import dry_run
-from sentattn.training.fit import fit_seeds
-from sentattn.training.prepare import start_from
+from sentattn.training.fit import fit_seeds, start_from
 from sentattn.training.resume import find_finished, identity
 
 SMALL = ["model.embedding.size=6", "model.encoder.hidden=4", "model.attention.hidden=5"]
@@ -172,24 +171,21 @@ def start(output_dir: Path, run: object, *typed: str) -> LoadedRun:
     return fit(tiny(f"output_dir={output_dir}", f"init_from={run}", "trainer.max_epochs=1", "test=false", *typed))
 
 
-def test_the_hash_is_that_of_the_weights_and_not_of_their_path(tiny_run: LoadedRun, tmp_path: Path) -> None:
+def test_the_hash_is_that_of_the_weights_and_not_of_their_path(
+    tiny_run: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     copy, other = (shutil.copytree(tiny_run.path, tmp_path / name) for name in ("copy", "other"))
     weights = load_file(other / "model" / "model.safetensors")
     save_file({name: 2 * weight for name, weight in weights.items()}, other / "model" / "model.safetensors")
-    hashes = [start(tmp_path / "out", run).result["setting"] for run in (tiny_run.path, f"{copy}/", other, "null")]
+    runs = [start(tmp_path / "out", run) for run in (tiny_run.path, f"{copy}/", other, "null")]
+    assert str(tiny_run.path) in capsys.readouterr().out
+    assert runs[0].settings["init_from"] == str(tiny_run.path)
+    assert runs[0].metrics["train/loss"] != runs[3].metrics["train/loss"]
+    hashes = [run.result["setting"] for run in runs]
     assert hashes[0] == hashes[1]
     assert len(set(hashes)) == 3
     settings = read_request(tiny("trainer.max_epochs=1")).settings
     assert hashes[3] == identity(settings)[0]
-
-
-def test_a_started_training_differs_from_a_new_one(
-    tiny_run: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    started, new = start(tmp_path, tiny_run.path), start(tmp_path, "null")
-    assert started.settings["init_from"] == str(tiny_run.path)
-    assert started.metrics["train/loss"] != new.metrics["train/loss"]
-    assert str(tiny_run.path) in capsys.readouterr().out
 
 
 def test_a_resumed_run_needs_no_source_and_reaches_the_same_end(tiny_run: LoadedRun, tmp_path: Path) -> None:

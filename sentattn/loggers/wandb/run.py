@@ -18,8 +18,8 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import WandbLogger
 
 from sentattn.config.types import Node, format_values
-from sentattn.errors import Pruned, first_line
-from sentattn.loggers.guard import Guard
+from sentattn.errors import first_line
+from sentattn.loggers import Axis, Guard
 from sentattn.loggers.wandb import upload
 from sentattn.prediction.model import Classifier
 from sentattn.rendering.png import picture
@@ -35,6 +35,8 @@ STRIPPED = {"WANDB_API_KEY", "WANDB_MODE"}
 """Variables that W&B refuses with white space around them, as secrets have it, or empty."""
 INIT_SECONDS = 15.0
 FINISH_SECONDS = 60.0
+AXES = {"train/": "epoch", "val/": "epoch", "attention/": "epoch", "step/": "step", "lr-": "step"}
+"""The x-axis of metrics, by how their names begin."""
 ROWS_AN_EPOCH = 1000
 """Steps of W&B in an epoch; W&B ignores a row whose step it has already, as when a run is resumed."""
 LONGEST, LEGIBLE = 2000, 30  # characters of a text in a table, tokens of a text whose heat map is easy to read
@@ -45,8 +47,8 @@ class WandbGuard(Guard):
 
     A row is an epoch, or a point inside it with the axis `step`; the summary has the values of the best epoch. A
     resumed run continues under its id. Offline it writes another file with that id and repeats the earlier epochs,
-    because a killed process leaves an unreadable file; the last file is uploaded. `axes` has the x-axis of metrics by
-    how their names begin, and `run` what `wandb.init` takes: `id`, `name`, `project`, `config` and so on.
+    because a killed process leaves an unreadable file; the last file is uploaded. `run` is
+    what `wandb.init` takes: `id`, `name`, `project`, `config` and so on.
     """
 
     def __init__(
@@ -56,7 +58,6 @@ class WandbGuard(Guard):
         mode: Literal["auto", "online", "offline"],
         host: str | None,
         resumed: bool,
-        axes: Mapping[str, str],
         examples: int = 0,
         texts: Sequence[str] = (),
         table: int = 0,
@@ -68,14 +69,13 @@ class WandbGuard(Guard):
         self.table = table
         self._mode = mode
         self._host = host
-        self._axes = axes
         self._init = {"dir": str(directory), "reinit": "create_new", "resume": "allow" if resumed else None, **run}
 
     def log_media(self, make: Callable[[], Mapping[str, object]], *, epoch: int) -> None:
         """Logs pictures or tables of an epoch, counted from 1; an error in `make` switches off the logger alone."""
         self.attempt(lambda logger: logger.experiment.log({"epoch": epoch, **make()}), None)
 
-    def _open(self) -> WandbLogger:
+    def _open(self) -> tuple[WandbLogger, str]:
         # W&B would report its own errors to its developers, and wait for that at the end of every program.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         os.environ.setdefault("WANDB_SILENT", "true")
@@ -101,11 +101,12 @@ class WandbGuard(Guard):
             with suppress(SystemExit):
                 wandb.teardown()  # W&B's process holds the id of the run that it could not open
             run = self._init_run("offline")
-        for group, axis in self._axes.items():
+        for group, axis in AXES.items():
             run.define_metric(axis)
             run.define_metric(f"{group}*", step_metric=axis)
         # A logger that opens the run itself puts `trainer/global_step` on every x-axis.
-        return WandbLogger(project=self._init["project"], save_dir=self.directory, experiment=run)
+        logger = WandbLogger(project=self._init["project"], save_dir=self.directory, experiment=run)
+        return logger, self._describe_location(run)
 
     def _init_run(self, mode: Any) -> wandb.Run:
         import wandb
@@ -123,20 +124,18 @@ class WandbGuard(Guard):
                 settings.api_key = upload.api_key(self._host)  # W&B itself would send it WANDB_API_KEY
         return wandb.init(mode=mode, settings=settings, **self._init)
 
-    def _describe_location(self, logger: Any) -> str:
-        if logger.experiment.disabled:
+    def _describe_location(self, run: wandb.Run) -> str:
+        if run.disabled:
             return "disabled by WANDB_MODE"
-        if _is_online(logger):
-            return str(logger.experiment.url)
+        if not run.offline:
+            return str(run.url)
         folder = Path(os.path.relpath(self.directory)) if self.directory.is_relative_to(Path.cwd()) else self.directory
         command = f"python -m sentattn.sync {shlex.quote(str(folder))}"
         return f"offline, in {folder / 'wandb'}; upload it later with: {command}"
 
-    def _log(self, logger: Any, row: Mapping[str, float], epoch: int) -> None:
-        logger.experiment.log({**row, "epoch": epoch}, step=ROWS_AN_EPOCH * epoch)
-
-    def _log_step(self, logger: Any, values: Mapping[str, float], step: int, epochs: float) -> None:
-        logger.experiment.log({**values, "step": step}, step=int(ROWS_AN_EPOCH * epochs))
+    def _log(self, logger: Any, row: Mapping[str, float], axis: Axis, place: int) -> None:
+        epochs = place if axis == "epoch" else place / self.epoch_steps
+        logger.experiment.log({**row, axis: place}, step=int(ROWS_AN_EPOCH * epochs))
 
     def _finish(self, logger: Any, summary: Mapping[str, object], failed: bool) -> None:
         run = logger.experiment
@@ -159,26 +158,18 @@ class WandbGuard(Guard):
 
 
 class TrialCallback(Callback):
-    """Logs the values that a trial of a sweep tries by their keys, and tags one that was pruned or failed."""
+    """Logs the values that a trial of a sweep tries by their keys, and names its run after them."""
 
     def __init__(self, values: Node) -> None:
         self._values = dict(values)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        def describe(logger: Any) -> None:
-            logger.experiment.config.update(self._values, allow_val_change=True)
-            logger.experiment.name = f"{logger.experiment.name} {format_values(self._values)}"
+        for guard in _wandb_guards(trainer.loggers):
+            guard.attempt(self._describe, None)
 
-        for logger in _wandb_guards(trainer.loggers):
-            logger.attempt(describe, None)
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        def tag(logger: Any) -> None:
-            logger.experiment.tags = (*(logger.experiment.tags or ()), outcome)
-
-        outcome = "pruned" if isinstance(exception, Pruned) else "failed"
-        for logger in _wandb_guards(trainer.loggers):
-            logger.attempt(tag, None)
+    def _describe(self, logger: Any) -> None:
+        logger.experiment.config.update(self._values, allow_val_change=True)
+        logger.experiment.name = f"{logger.experiment.name} {format_values(self._values)}"
 
 
 def _wandb_guards(loggers: Sequence[object]) -> list[WandbGuard]:
@@ -189,14 +180,7 @@ def _is_online(logger: Any) -> bool:
     return not (logger.experiment.offline or logger.experiment.disabled)
 
 
-def log_attention(loggers: Sequence[Guard], data: TextData, model: TextClassifier, *, epoch: int) -> None:
-    """Draws the attention to some validation rows and to texts of the user, for a logger of W&B."""
-    for logger in _wandb_guards(loggers):
-        if texts := texts_to_draw(logger, data):
-            logger.log_media(partial(_pictures, texts, data, model), epoch=epoch)
-
-
-def texts_to_draw(logger: WandbGuard, data: TextData) -> dict[str, tuple[str, str]]:
+def _texts_to_draw(logger: WandbGuard, data: TextData) -> dict[str, tuple[str, str]]:
     """Returns text and caption by the name of the picture."""
     split = data.split("val")
     texts = {
@@ -219,35 +203,45 @@ def _pictures(texts: Mapping[str, tuple[str, str]], data: TextData, model: TextC
     }
 
 
-def log_evaluation(
-    loggers: Sequence[Guard], data: TextData, probabilities: Mapping[str, NDArray[np.float32]], *, epoch: int
+def log_best_epoch(
+    loggers: Sequence[Guard],
+    data: TextData,
+    model: TextClassifier,
+    probabilities: Mapping[str, NDArray[np.float32]],
+    *,
+    epoch: int,
 ) -> None:
-    """Logs confusion matrices and a table of validation rows from probabilities (rows, C), for a logger of W&B."""
-    names = list(data.labels)
+    """Logs confusion matrices, a table of validation rows and pictures of the attention, for a logger of W&B.
 
-    def make(logger: WandbGuard) -> dict[str, object]:
-        import wandb
-
-        media: dict[str, object] = {
-            f"{name}/confusion_matrix": wandb.plot.confusion_matrix(
-                y_true=data.split(name).labels.tolist(), preds=values.argmax(axis=1).tolist(), class_names=names
-            )
-            for name, values in probabilities.items()
-        }
-        if logger.table:
-            split, values = data.split("val"), probabilities["val"]
-            table = wandb.Table(columns=["row", "text", "label", "predicted", "probability"])
-            count = min(len(split), logger.table)
-            for row in (len(split) * i // count for i in range(count)):  # spread evenly
-                text, best = split.texts(row), int(values[row].argmax())
-                shortened = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\u2026"
-                label, probability = names[split.labels[row]], float(values[row, best])
-                table.add_data(int(split.row[row]), shortened, label, names[best], probability)
-            media["val/predictions"] = table
-        return media
-
+    `probabilities`, (rows, C), are those of each split.
+    """
     for logger in _wandb_guards(loggers):
-        logger.log_media(partial(make, logger), epoch=epoch)
+        logger.log_media(partial(_tables, logger, data, probabilities), epoch=epoch)
+        if texts := _texts_to_draw(logger, data):
+            logger.log_media(partial(_pictures, texts, data, model), epoch=epoch)
+
+
+def _tables(logger: WandbGuard, data: TextData, probabilities: Mapping[str, NDArray[np.float32]]) -> dict[str, object]:
+    import wandb
+
+    names = list(data.labels)
+    media: dict[str, object] = {
+        f"{name}/confusion_matrix": wandb.plot.confusion_matrix(
+            y_true=data.split(name).labels.tolist(), preds=values.argmax(axis=1).tolist(), class_names=names
+        )
+        for name, values in probabilities.items()
+    }
+    if logger.table:
+        split, values = data.split("val"), probabilities["val"]
+        table = wandb.Table(columns=["row", "text", "label", "predicted", "probability"])
+        count = min(len(split), logger.table)
+        for row in (len(split) * i // count for i in range(count)):  # spread evenly
+            text, best = split.texts(row), int(values[row].argmax())
+            shortened = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\u2026"
+            label, probability = names[split.labels[row]], float(values[row, best])
+            table.add_data(int(split.row[row]), shortened, label, names[best], probability)
+        media["val/predictions"] = table
+    return media
 
 
 def legible_rows(labels: NDArray[np.int64], lengths: NDArray[np.int64], count: int) -> list[int]:

@@ -14,6 +14,7 @@ from functools import cache
 from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 from urllib.parse import urlsplit
 
 from sentattn.config.groups import nodes
@@ -116,19 +117,12 @@ def server(host: str | None) -> Iterator[None]:
     """
     import wandb
 
-    wanted = _variables(host)
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+    variables = _variables(host)
     try:
-        with redirect_stderr(io.StringIO()):
+        with patch.dict(os.environ, variables), redirect_stderr(io.StringIO()):
             yield
     except (wandb.Error, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise RunError(Fault("", "failed", f"the server did not accept it: {first_line(error)}")) from error
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
 
 
 def _variables(host: str | None) -> dict[str, str]:
