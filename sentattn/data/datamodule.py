@@ -19,7 +19,7 @@ from sentattn.data.cache import Progress, cache_folder, no_progress
 from sentattn.data.corpus import Corpus, Source, Split, cut_texts, open_corpus
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.splits import MAX_SHOWN, By, few_rows, odd_labels, select
-from sentattn.data.tokenizer import RULES, Rules, Tokenizer
+from sentattn.data.tokenizer import RULES, Tokenizer, WordTypes
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
 from sentattn.errors import DataError, Fault, SettingError
 
@@ -158,27 +158,14 @@ class TextData(LightningDataModule, ABC):
         if self._splits:
             return
         cache = cache_folder(self.cache_dir)
-        rules: Rules | PieceTokenizer
+        types: WordTypes | PieceTokenizer
         if self.rules in RULES:
-            rules = self.rules
+            types = WordTypes(rules=self.rules, lowercase=self.lowercase, normalize=self.normalize)
         else:
-            rules = read_tokenizer(self.rules, max_length=self.max_length, clip=self.clip)
+            types = read_tokenizer(self.rules, max_length=self.max_length, clip=self.clip)
         source = self.source(progress)
-        corpus, notes = open_corpus(
-            source,
-            cache,
-            name=self.name,
-            rules=rules,
-            lowercase=self.lowercase,
-            normalize=self.normalize,
-            limit=self.limit,
-            progress=progress,
-        )
+        corpus, notes = open_corpus(source, cache, name=self.name, types=types, limit=self.limit, progress=progress)
         self.labels, self.ordered = corpus.classes, corpus.ordered
-        if "train" in corpus.splits and "val" not in corpus.splits and self.val_size is None:
-            legal = f"{type(self).__name__} must set val_size, such as 0.1, or its source must have a split val"
-            message = f"{self.name} has no validation rows: {legal}."
-            raise DataError(Fault("data.val_size", "missing", message))
         selection = select(
             corpus,
             drop_duplicates=self.drop_duplicates,
@@ -193,21 +180,19 @@ class TextData(LightningDataModule, ABC):
             fold=self.fold,
         )
         warnings: list[str] = []
-        if isinstance(rules, PieceTokenizer):
-            words = rules.words
-        elif words is None:
-            counts = count_types(corpus.tokens, corpus.token_offsets, selection.rows["train"], len(corpus.words))
-            types = frequent_types(counts, min_count=self.min_count, vocab_size=self.vocab_size)
-            words = [corpus.words[word_type] for word_type in types]
-            warnings = unspaced(corpus.words, counts)
-            self.word_vectors = self._find_vectors(words, corpus, selection.rows["train"], cache, progress)
-        if isinstance(rules, PieceTokenizer):
-            ids, self.tokenizer = np.arange(len(rules)), rules
+        if isinstance(types, PieceTokenizer):
+            words, ids, self.tokenizer = types.words, np.arange(len(types)), types
         else:
+            if words is None:
+                counts = count_types(corpus.tokens, corpus.token_offsets, selection.rows["train"], len(corpus.words))
+                frequent = frequent_types(counts, min_count=self.min_count, vocab_size=self.vocab_size)
+                words = [corpus.words[word_type] for word_type in frequent]
+                warnings = unspaced(corpus.words, counts)
+                self.word_vectors = self._find_vectors(words, corpus, selection.rows["train"], cache, progress)
             ids = lookup_table(corpus.words, words)
             self.tokenizer = Tokenizer(
                 words,
-                rules=rules,
+                rules=types.rules,
                 lowercase=self.lowercase,
                 normalize=self.normalize,
                 max_length=self.max_length,
@@ -215,8 +200,7 @@ class TextData(LightningDataModule, ABC):
             )
         self.fingerprint = selection.fingerprint(corpus)
         self._splits = {
-            split: Split(corpus, rows, ids=ids, tokenizer=self.tokenizer, max_length=self.max_length, clip=self.clip)
-            for split, rows in selection.rows.items()
+            split: Split(corpus, rows, ids=ids, tokenizer=self.tokenizer) for split, rows in selection.rows.items()
         }
         sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in selection.rows.items())
         more = f" and {len(self.labels) - MAX_SHOWN:,} more" if len(self.labels) > MAX_SHOWN else ""

@@ -81,7 +81,9 @@ def select(
         DataError: If a split is empty or has fewer rows than a setting asks for, or its groups cannot be divided.
     """
     trains = "train" in corpus.splits
-    assert val_size is not None or "val" in corpus.splits or not trains, "there are validation rows"
+    if trains and "val" not in corpus.splits and val_size is None:
+        message = "The data has no validation rows: its class must set val_size, such as 0.1, or its source have val."
+        raise DataError(Fault("data.val_size", "missing", message))
     rows, notes = dict(corpus.splits), list[str]()
     if trains:
         others = ["val"] * (val_size is not None) + ["test"] * ("test" not in rows and test_size != 0)
@@ -129,9 +131,6 @@ def _select_test(corpus: Corpus, splits: Splits, size: float | None, seed: int |
         return []
     rows = splits[split]
     if split == "test" and size is None:
-        if seed is not None:
-            message = f"data.test_seed={seed} has no effect without data.test_size=ROWS: all test rows are used."
-            raise DataError(Fault("data.test_seed", "no_effect", message))
         return []
     if size is None:
         size = max(1, min(MAX_TEST_ROWS, round(TEST_SHARE * len(rows))))

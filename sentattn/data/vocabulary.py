@@ -107,8 +107,6 @@ def coverage(
             f"Vectors: {vectors.name}, {vectors.vectors_VE.shape[1]} dimensions, for {known:,} of {len(words):,} words "
             f"({known / len(words):.1%}) and {covered:.1%} of the training tokens."
         )
-        if vectors.skipped:
-            messages.append(f"{vectors.name}: skipped lines whose word is empty or not UTF-8: {vectors.skipped:,}.")
         if covered < MIN_COVERAGE:
             messages.append(
                 "Most training tokens have no vector: are the vectors of another language, or in another case "

@@ -198,7 +198,7 @@ def test_a_batch_has_the_ids_of_its_rows(corpus_of: Callable[..., Corpus]) -> No
     corpus = corpus_of(train=["a b c d e", "b a", "zzz", "e"])
     assert corpus.words == ["a", "b", "c", "d", "e", "zzz"]
     ids = np.array([10, 11, 12, 13, 14, 1])
-    rows = Split(corpus, np.array([3, 0, 1, 2]), ids=ids, tokenizer=Tokenizer([]), max_length=3, clip="both")
+    rows = Split(corpus, np.array([3, 0, 1, 2]), ids=ids, tokenizer=Tokenizer([], max_length=3))
     batch = rows[[1, 2, 3]]
     assert batch.tokens_BL.tolist() == [[10, 11, 14], [11, 10, 0], [1, 0, 0]]
     assert batch.mask_BL.tolist() == [[True, True, True], [True, True, False], [True, False, False]]
@@ -211,7 +211,7 @@ def test_a_batch_has_the_ids_of_its_rows(corpus_of: Callable[..., Corpus]) -> No
 def test_flat_concatenates_the_clipped_rows(corpus_of: Callable[..., Corpus], monkeypatch) -> None:
     monkeypatch.setattr("sentattn.data.corpus.FLAT_ROWS", 2)
     corpus = corpus_of(train=["a b c d e", "b a", "zzz", "e"])
-    rows = Split(corpus, np.array([3, 0, 1]), ids=np.arange(10, 16), tokenizer=Tokenizer([]), max_length=3, clip="both")
+    rows = Split(corpus, np.array([3, 0, 1]), ids=np.arange(10, 16), tokenizer=Tokenizer([], max_length=3))
     tokens, offsets = rows.flat()
     assert tokens.tolist() == [14, 10, 11, 14, 11, 10]
     assert offsets.tolist() == [0, 1, 4, 6]
@@ -227,9 +227,7 @@ def test_pad() -> None:
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_loader_resumes_within_an_epoch(corpus_of: Callable[..., Corpus], num_workers: int) -> None:
     corpus = corpus_of(train=[f"a{i} " * (1 + i % 5) for i in range(20)])
-    rows = Split(
-        corpus, np.arange(20), ids=np.arange(len(corpus.words)), tokenizer=Tokenizer([]), max_length=None, clip="head"
-    )
+    rows = Split(corpus, np.arange(20), ids=np.arange(len(corpus.words)), tokenizer=Tokenizer([]))
 
     def epochs(loader: BatchLoader, first: int) -> list[list[list[int]]]:
         passes = []
@@ -257,9 +255,7 @@ def test_a_loader_resumes_within_an_epoch(corpus_of: Callable[..., Corpus], num_
 
 def test_batches_leave_the_random_state_unchanged(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=["a", "b"])
-    rows = Split(
-        corpus, np.arange(2), ids=np.arange(len(corpus.words)), tokenizer=Tokenizer([]), max_length=None, clip="head"
-    )
+    rows = Split(corpus, np.arange(2), ids=np.arange(len(corpus.words)), tokenizer=Tokenizer([]))
     before = torch.get_rng_state()
     assert len(list(BatchLoader(rows, length_batches(rows.lengths, batch_size=1), 0))) == 2
     assert torch.equal(before, torch.get_rng_state())

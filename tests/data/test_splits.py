@@ -165,12 +165,6 @@ def test_all_test_rows_of_the_source_may_be_drawn(corpus_of: Callable[..., Corpu
     assert (fault.key, fault.kind) == ("data.test_size", "range")
 
 
-def test_test_seed_without_effect_is_refused(corpus_of: Callable[..., Corpus]) -> None:
-    corpus = corpus_of(train=MANY[:50], test=MANY[50:])
-    fault = fault_of(lambda: select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_seed=3))
-    assert (fault.key, fault.kind) == ("data.test_seed", "no_effect")
-
-
 def test_fewer_training_rows_leave_the_other_splits_unchanged(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY)
     whole, some = (

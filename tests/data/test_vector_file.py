@@ -13,7 +13,7 @@ from refusals import assert_refused, fault_of
 
 from sentattn.data.cache import no_progress
 from sentattn.data.readers.download import REGISTRY
-from sentattn.data.vector_file import VECTOR_NAMES, VectorFile, width
+from sentattn.data.word_vectors import VECTOR_NAMES, VectorFile, width
 
 TEXT = "the 0.1 0.2 0.3\ncat 1 2 3\n"
 
@@ -40,8 +40,8 @@ def test_width_of_names_and_files(tmp_path: Path) -> None:
     assert (width("glove.6B.300d"), width("glove.twitter.27B.25d"), width(str(tmp_path / "v.txt"))) == (300, 25, 3)
 
 
-def test_every_format_is_opened_with_any_ending(tmp_path: Path) -> None:
-    plain, packed = tmp_path / "v.vec", tmp_path / "v.data"
+def test_every_format_is_opened(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "v.vec", tmp_path / "v.vec.gz"
     plain.write_text(TEXT)
     packed.write_bytes(gzip.compress(TEXT.encode()))
     for path in (plain, packed, zipped(tmp_path / "v.bin", {"v.txt": TEXT})):
@@ -52,7 +52,6 @@ def test_the_text_in_a_zip_is_found(tmp_path: Path) -> None:
     one = zipped(tmp_path / "one.zip", {"README.md": "Vectors.", "inner/v.txt": TEXT, "__MACOSX/inner/._v.txt": "x"})
     assert VectorFile.named(str(one)).member == "inner/v.txt"
     both = {"glove.6B.50d.txt": TEXT, "glove.6B.100d.txt": "dog 1 2 3 4"}
-    assert words(zipped(tmp_path / "glove.6B.50d.zip", both)) == ["the", "cat"]
     several = zipped(tmp_path / "glove.6B.zip", both)
     assert words(several / "glove.6B.100d.txt") == ["dog"]
     fault = fault_of(lambda: words(several))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from refusals import fault_of, refused
 
 from sentattn.data.cache import no_progress
-from sentattn.data.vector_file import MAX_LINE_BYTES, Line, VectorFile
+from sentattn.data.word_vectors import MAX_LINE_BYTES, VectorFile
 
 GLOVE = b"the 0.1 0.2 -0.3\ncat 1 2 3e-2\n, 4 5 6\n"
 WORD2VEC = b"3 3\nthe 0.1 0.2 -0.3 \ncat 1 2 3e-2 \n, 4 5 6 \n"
@@ -28,13 +28,13 @@ def vector_file(stream: Callable[[], io.BufferedIOBase]) -> VectorFile:
 
     class InMemory(VectorFile):
         @contextmanager
-        def open(self, key: str, hint: str = "") -> Iterator[Any]:
+        def open(self) -> Iterator[Any]:
             yield stream()
 
     return InMemory(Path("v.txt"))
 
 
-def read(text: bytes, *wanted: str) -> list[Line]:
+def read(text: bytes, *wanted: str) -> list[tuple[str, list[bytes]]]:
     return list(vector_file(lambda: io.BytesIO(text)).lines(set(wanted), no_progress))
 
 
@@ -83,7 +83,6 @@ def test_words_may_have_spaces_and_look_like_numbers() -> None:
         b"dog 1 2_0 3",
         b"dog 1 1.2.3 3",
         b"dog 1 1e39 3",
-        b"d\xf6g 1 2 x",
         b"d\xf6g 1 2",
         b"1 2",
     ],
@@ -97,18 +96,16 @@ def test_an_invalid_line_is_reported(start: bytes, line: bytes) -> None:
 @pytest.mark.parametrize("line", [b"d\xf6g 1 2 3", b" 1 2 3", b"\xff \xfe 1 2 3", b"\t1\t2\t3"])
 @pytest.mark.parametrize("start", [GLOVE, b"4 3\n" + GLOVE])
 def test_a_vector_without_a_readable_word_is_skipped(start: bytes, line: bytes) -> None:
-    assert read(start + line + b"\n", "the", "cat", ",") == [*LINES, ("", [])]
+    assert read(start + line + b"\n", "the", "cat", ",") == LINES
 
 
 @pytest.mark.parametrize("word", [b"the", b"cat"])
 def test_a_word_of_the_first_lines_may_be_unreadable(word: bytes) -> None:
     others = [line for line in LINES if line[0].encode() != word]
-    found = read(GLOVE.replace(word, b"\xf6\xff"), "the", "cat", ",")
-    assert [line for line in found if line[0]] == others
-    assert found.count(("", [])) == 1
+    assert read(GLOVE.replace(word, b"\xf6\xff"), "the", "cat", ",") == others
 
 
-@pytest.mark.parametrize("line", [b"dog 1 2", b"dog 0.1 2 3 4", b"d\xf6g 1 2 3 x"])
+@pytest.mark.parametrize("line", [b"dog 1 2", b"dog 0.1 2 3 4"])
 def test_lines_of_other_words_have_as_many_fields(line: bytes) -> None:
     assert fault_of(lambda: read(GLOVE + line + b"\n", "the")).message.startswith("v.txt, line 4: ")
 
@@ -129,28 +126,29 @@ def test_numbers_of_float32(field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"),
+    "text",
     [
-        (b"", "damaged"),
-        (b"\n" + GLOVE, "damaged"),
-        (b"the cat sat\n", "damaged"),
-        (b'{"stars": 4.0, "text": "' + b"so good " * 20 + b'"}\n', "damaged"),
-        (b"the 0.5\ncat 0.25\n", "damaged"),
-        (b"the 0.5 0.5\n", "damaged"),
-        (b"2 1\nthe 1\ncat 2\n", "damaged"),
-        (b"3 4\n" + GLOVE, "damaged"),
-        (b"3 3\n", "damaged"),
-        (b"2 3\n" + GLOVE, "damaged"),
-        (b"400000 3\n" + GLOVE, "damaged"),
-        (b"2 3\nthe \xcd\xcc\xcc\x3d\xcd\xcc\x4c\xbe\x9a\x99\x99\x3e", "unsupported"),
-        (b"2 3\nthe \0\0\0\0\0\0\0\0\0\0\0\0\ncat ", "unsupported"),
-        (b"\xba\x16O/\x0c\0\0\0", "unsupported"),
-        ("the 0.1 0.2 0.3\n".encode("utf-16"), "unsupported"),
-        (b"x" * (2 * MAX_LINE_BYTES), "damaged"),
+        b"",
+        b"\n" + GLOVE,
+        b"the cat sat\n",
+        b'{"stars": 4.0, "text": "' + b"so good " * 20 + b'"}\n',
+        b"the 0.5\ncat 0.25\n",
+        b"the 0.5 0.5\n",
+        b"2 1\nthe 1\ncat 2\n",
+        b"3 4\n" + GLOVE,
+        b"3 3\n",
+        b"2 3\n" + GLOVE,
+        b"400000 3\n" + GLOVE,
+        b"2 3\nthe \xcd\xcc\xcc\x3d\xcd\xcc\x4c\xbe\x9a\x99\x99\x3e",
+        b"2 3\nthe \0\0\0\0\0\0\0\0\0\0\0\0\ncat ",
+        b"\xba\x16O/\x0c\0\0\0",
+        b"\x93NUMPY" + bytes(100),
+        "the 0.1 0.2 0.3\n".encode("utf-16"),
+        b"x" * (2 * MAX_LINE_BYTES),
     ],
 )
-def test_a_file_without_vectors_is_refused(text: bytes, kind: str) -> None:
-    assert refused(lambda: read(text, "the")) == [("data.vectors", kind)]
+def test_a_file_without_vectors_is_refused(text: bytes) -> None:
+    assert refused(lambda: read(text, "the")) == [("data.vectors", "damaged")]
 
 
 class Endless(io.RawIOBase):
@@ -190,12 +188,16 @@ def test_progress_is_reported() -> None:
     assert [number for _, number, _ in calls] == [10_000, 20_000]
 
 
-@pytest.mark.parametrize("header", [b"", b"4 3\n"])
 @pytest.mark.parametrize(
-    "first", [b"the 0.1 0.2 -0.3\nroute 66 0.4 0.5 0.6\n", b"route 66 0.4 0.5 0.6\nthe 0.1 0.2 -0.3\n"]
+    "first",
+    [
+        b"the 0.1 0.2 -0.3\nroute 66 0.4 0.5 0.6\n",
+        b"4 3\nthe 0.1 0.2 -0.3\nroute 66 0.4 0.5 0.6\n",
+        b"4 3\nroute 66 0.4 0.5 0.6\nthe 0.1 0.2 -0.3\n",
+    ],
 )
-def test_a_phrase_may_end_in_a_number(header: bytes, first: bytes) -> None:
-    found = read(header + first + b"windows 95 0.7 0.8 0.9\ncat 0.1 0.2 0.3\n", "route 66", "windows 95", "cat")
+def test_a_phrase_may_end_in_a_number(first: bytes) -> None:
+    found = read(first + b"windows 95 0.7 0.8 0.9\ncat 0.1 0.2 0.3\n", "route 66", "windows 95", "cat")
     assert found == [
         ("route 66", [b"0.4", b"0.5", b"0.6"]),
         ("windows 95", [b"0.7", b"0.8", b"0.9"]),
@@ -203,12 +205,8 @@ def test_a_phrase_may_end_in_a_number(header: bytes, first: bytes) -> None:
     ]
 
 
-def test_the_line_that_lacks_a_number_is_named() -> None:
-    fault = fault_of(lambda: read(b"good nan 0.1 0.2 0.3\nbad 0.1 0.1 0.2 0.3\n", "bad"))
+@pytest.mark.parametrize("first", [b"good nan", b"route 66"])
+def test_a_line_that_does_not_fit_the_first_is_named(first: bytes) -> None:
+    fault = fault_of(lambda: read(first + b" 0.1 0.2 0.3\nbad" + b" 0.1" * (4 - first.count(b"66")) + b"\n", "bad"))
     assert fault.kind == "damaged"
-    assert "line 1:" in fault.message
-
-
-@pytest.mark.parametrize("magic", [b"\xba\x16\x4f\x2f", b"\x93NUMPY"])
-def test_other_files_of_vectors_are_refused(magic: bytes) -> None:
-    assert fault_of(lambda: read(magic + bytes(100), "bad")).kind == "unsupported"
+    assert "line 2:" in fault.message

@@ -203,13 +203,6 @@ def test_a_trained_model_needs_no_vectors(tmp_path: Path, data_of: Callable[...,
     assert data.word_vectors is None
 
 
-def test_lines_without_a_word_are_skipped_and_counted(file: Path, data_of: Callable[..., ListData]) -> None:
-    file.write_bytes(TEXT.encode() + b" 1 2 3\n\xf6\xff 4 5 6\n")
-    data = data_of(vectors=str(file))
-    data.prepare()
-    assert [message for message in data.report if "skipped" in message and "2." in message and file.name in message]
-
-
 def test_a_full_disk_while_vectors_are_cached_is_reported(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from sentattn.config.types import Count, Fraction, Whole, checked
 from sentattn.data.cache import Progress, cache_folder, no_progress, sha256
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
-from sentattn.data.readers.archives import existing, reading, tar_files
+from sentattn.data.readers.archives import existing, read_to_end, reading
 from sentattn.data.readers.download import fetch
 from sentattn.errors import DataError, Fault
 
@@ -95,9 +96,11 @@ class ImdbSource(Source):
                 for name, path in _files(self._path):
                     yield name, path.read_bytes()
             else:
-                for name, file in tar_files(self._path, KEY, WHERE):
-                    if FILE.fullmatch(name):
-                        yield name, file.read()
+                with tarfile.open(self._path) as archive:
+                    for member in archive:
+                        if member.isfile() and FILE.fullmatch(member.name) and (file := archive.extractfile(member)):
+                            yield member.name, file.read()
+                    read_to_end(archive)
 
     def _decode(self, name: str, content: bytes) -> str:
         try:

@@ -24,7 +24,7 @@ from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 from sentattn.config.schema import is_in_memory
 from sentattn.config.types import Json, Node, as_typed
-from sentattn.data.readers.archives import COMPRESSIONS, existing, reading
+from sentattn.data.readers.archives import COMPRESSIONS, existing, open_file, reading
 from sentattn.errors import DataError, Fault, require_packages, suggestion
 
 MAX_CHARACTERS = 1 << 24
@@ -137,19 +137,18 @@ def records(path: Path, columns: Sequence[str], hint: str = "", options: Options
         DataError: If the file is missing, damaged or of another format; the message names file and line.
     """
     require_table(path)
-    ending, compression = _ending(path)
+    ending, _ = _ending(path)
     with reading(path, ""):
         if ending in BINARY:
             yield from BINARY[ending](path, columns, hint, options)
         else:
-            with COMPRESSIONS[compression](path) if compression else path.open("rb") as stream:
+            with open_file(path) as stream:
                 yield from TEXT[ending](stream, str(path), columns, hint, options)
 
 
 def dialect(path: Path, columns: Sequence[str], options: Options = DEFAULT) -> tuple[str, bool]:
     """Returns the delimiter of a CSV, and whether the file begins with a byte-order mark of UTF-8."""
-    compression = _ending(path)[1]
-    with reading(path, ""), COMPRESSIONS[compression](path) if compression else path.open("rb") as stream:
+    with reading(path, ""), open_file(path) as stream:
         has_mark = stream.peek(3).startswith(codecs.BOM_UTF8)
         first = list(itertools.islice(text_lines(stream, str(path), options), MAX_HEADER_LINES))
     return _delimiter(first, columns, ",", options), has_mark
