@@ -28,7 +28,7 @@ from sentattn.data.readers.archives import COMPRESSIONS, existing, open_file, re
 from sentattn.errors import DataError, Fault, require_packages, suggestion
 
 MAX_CHARACTERS = 1 << 24
-"""Most characters of a line or a field that are held in memory: a damaged file may have no line breaks."""
+"""Most characters of a field of a CSV: a quote may never be closed."""
 DELIMITERS = (",", ";", "\t", "|")
 SEPARATOR = re.compile(r"\"?sep=(.)\"?\s*", re.IGNORECASE)
 """A line that Excel writes before the header to name the delimiter."""
@@ -281,7 +281,7 @@ def read_json(
     Raises:
         DataError: If a line or an element holds no object or lacks a key; the message names it.
     """
-    lines = enumerate(text_lines(stream, name, options, longest=-1), start=1)
+    lines = enumerate(text_lines(stream, name, options), start=1)
     number, first = next((each for each in lines if each[1].strip()), (1, ""))
     place = "line"
     rows: Iterator[tuple[int, object]] = itertools.chain([(number, first)], lines)
@@ -378,37 +378,27 @@ ENDINGS = (*TEXT, *BINARY)
 """Endings of tables; those of `TEXT` may be compressed, with an ending of `COMPRESSIONS` appended."""
 
 
-def text_lines(stream: IO[bytes], name: str, options: Options = DEFAULT, *, longest: int = 0) -> Iterator[str]:
+def text_lines(stream: IO[bytes], name: str, options: Options = DEFAULT) -> Iterator[str]:
     r"""Yields the lines of a text with their ends (`\n`, `\r\n` or `\r`), without a byte-order mark.
 
-    The stream stays open; `name` is its name in messages. A line has at most `longest` characters, MAX_CHARACTERS for 0
-    and any number for -1.
-
     Raises:
-        DataError: If the encoding is unknown, or a line has another one or is too long; the message names it.
+        DataError: If the encoding is unknown, or a line has another one; the message has `name` and the line.
         UnicodeError: If a line has another encoding than one that cannot keep a faulty byte, such as UTF-16.
     """
-    longest, codec = longest or MAX_CHARACTERS, options.encoding
+    codec = options.encoding
     try:
         encoding = "utf-8-sig" if codecs.lookup(codec).name == UTF8 else codec
         text = io.TextIOWrapper(stream, encoding=encoding, errors="surrogateescape", newline="")
     except (LookupError, ValueError) as error:
         message = f"{codec} must be an encoding such as utf-8, latin-1 or cp1252.{suggestion(codec, aliases)}"
         raise DataError(Fault("", "unknown", f"{name}: {message}")) from error
-    try:
-        for number, line in enumerate(iter(partial(text.readline, longest), ""), start=1):
-            where = f"{name}, line {number}"
-            try:
-                line.encode()
-            except UnicodeEncodeError as error:
-                byte = f"byte 0x{ord(line[error.start]) - 0xDC00:02x} after {line[: error.start][-20:]!r}"
-                raise damaged(f"{where}: {byte} is not {codec.upper()}; {ENCODINGS}.") from error
-            if len(line) == longest and not line.endswith(("\n", "\r")):
-                raise damaged(f"{where} is longer than {longest:,} characters; is it a table of texts?")
-            yield line
-    finally:
-        if not stream.closed:
-            text.detach()
+    for number, line in enumerate(text, start=1):
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:
+            byte = f"byte 0x{ord(line[error.start]) - 0xDC00:02x} after {line[: error.start][-20:]!r}"
+            raise damaged(f"{name}, line {number}: {byte} is not {codec.upper()}; {ENCODINGS}.") from error
+        yield line
 
 
 def require_columns(names: Sequence[str], required: Sequence[str], where: str, hint: str = "") -> None:
@@ -420,9 +410,7 @@ def require_columns(names: Sequence[str], required: Sequence[str], where: str, h
     listed = ", ".join(map(reprlib.repr, names[:SHOWN_NAMES])) + ", ..." * (len(names) > SHOWN_NAMES)
     for column in required:
         if column not in names:
-            is_utf8 = any(name.encode("cp1252", "replace").decode(errors="replace") == column for name in names)
-            advice = " The file is UTF-8: leave out encoding=." if is_utf8 else suggestion(column, names)
-            message = f"{where} has no column {column!r}; it has {listed}.{advice} {hint}".rstrip()
+            message = f"{where} has no column {column!r}; it has {listed}.{suggestion(column, names)} {hint}".rstrip()
             raise DataError(Fault("", "missing", message))
         if names.count(column) > 1:
             message = f"{where} has {names.count(column)} columns {column!r}; its columns are {listed}."

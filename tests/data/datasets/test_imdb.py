@@ -117,7 +117,7 @@ def test_links_and_devices_are_no_reviews(imdb_archive: Path, kind: bytes) -> No
 
 def test_a_wrong_encoding_names_the_file(imdb_archive: Path, imdb_folder: Path) -> None:
     add(imdb_archive, "aclImdb/test/pos/9_9.txt", "schön".encode("latin-1"))
-    assert_refused(lambda: all_rows(imdb_archive), "data.path", "damaged", "aclImdb/test/pos/9_9.txt", "byte 3")
+    assert_refused(lambda: all_rows(imdb_archive), "data.path", "damaged", "test/pos/9_9.txt", "byte 3")
     (imdb_folder / "aclImdb/test/neg/1_1.txt").write_bytes(b"\xff")
     assert "test/neg/1_1.txt" in fault_of(lambda: all_rows(imdb_folder)).message
 

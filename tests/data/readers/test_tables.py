@@ -250,12 +250,9 @@ def test_an_empty_table_is_refused(content: str) -> None:
     assert fault_of(lambda: read(content)).kind == "missing"
 
 
-@pytest.mark.parametrize(("first", "others"), [(b'"open quote,5\n', b"bad,1\n"), (b"endless line", b"bad,")])
-def test_damage_is_found_without_reading_the_whole_file(
-    first: bytes, others: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_open_quote_is_found_without_reading_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_CHARACTERS", 1000)
-    stream = io.BytesIO(b"review,stars\n" + first + others * 1_000_000)
+    stream = io.BytesIO(b'review,stars\n"open quote,5\n' + b"bad,1\n" * 1_000_000)
     assert_refused(lambda: list(read_delimited(stream, "table", COLUMNS, delimiter=",")), "", "damaged", "line 2")
     assert stream.tell() < 100_000
 
@@ -278,14 +275,6 @@ def test_names_of_columns_are_found_in_both_encodings_of_a_letter() -> None:
     composed, apart = "Gef\u00fchl", "Gefu\u0308hl"  # of a file from macOS
     for name in (composed, apart):
         assert [record.values for record in read(f"{apart},stars\ngut,1\n", [name])] == [{name: "gut"}]
-
-
-def test_a_name_in_the_wrong_encoding_is_explained() -> None:
-    def read_latin() -> None:
-        stream = io.BytesIO("Gef\u00fchl,stars\ngut,1\n".encode())
-        list(read_delimited(stream, "table", ["Gef\u00fchl"], "", Options(encoding="cp1252"), delimiter=","))
-
-    assert_refused(read_latin, "", "missing", "leave out encoding=")
 
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_subnormal=False), TEXTS)
