@@ -18,7 +18,7 @@ from sentattn.data.batching import BatchLoader, FixedBuckets, ShuffledBatches, T
 from sentattn.data.cache import Progress, cache_folder, no_progress
 from sentattn.data.corpus import Corpus, Source, Split, cut_texts, open_corpus
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
-from sentattn.data.splits import MAX_SHOWN, By, few_rows, odd_labels, select
+from sentattn.data.splits import MAX_SHOWN, Division, few_rows, odd_labels, select
 from sentattn.data.tokenizer import RULES, Tokenizer, WordTypes
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
 from sentattn.errors import DataError, Fault, SettingError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sentattn.data.word_vectors import WordVectors
 
 
-class TextData(LightningDataModule, ABC):
+class TextData(Division, LightningDataModule, ABC):
     """Labelled texts as batches. A subclass defines their source.
 
     Args:
@@ -63,7 +63,7 @@ class TextData(LightningDataModule, ABC):
         rank: Rank of this process.
         world_size: Number of processes of the training.
 
-    The attributes from `val_size` to `fold` are arguments of `splits.select`; `prepare` sets those after them.
+    A subclass may set the attributes of `Division`; `prepare` sets those below.
 
     Attributes:
         labels: Names of the classes, by index.
@@ -74,13 +74,6 @@ class TextData(LightningDataModule, ABC):
         report: Messages about the data for the user.
     """
 
-    val_size: float | None = None
-    split_seed: int = 0
-    val_by: By = "row"
-    test_size: float | None = None
-    test_seed: int | None = None
-    folds: int | None = None
-    fold: int = 0
     labels: tuple[str, ...]
     ordered: bool
     tokenizer: Tokenizer
@@ -166,25 +159,13 @@ class TextData(LightningDataModule, ABC):
         source = self.source(progress)
         corpus, notes = open_corpus(source, cache, name=self.name, types=types, limit=self.limit, progress=progress)
         self.labels, self.ordered = corpus.classes, corpus.ordered
-        selection = select(
-            corpus,
-            drop_duplicates=self.drop_duplicates,
-            train_size=self.train_size,
-            train_seed=self.train_seed,
-            val_size=self.val_size,
-            split_seed=self.split_seed + (self.seed if self.folds else 0),
-            val_by=self.val_by,
-            test_size=self.test_size,
-            test_seed=self.test_seed,
-            folds=self.folds,
-            fold=self.fold,
-        )
+        selection = select(corpus, self)
         warnings: list[str] = []
         if isinstance(types, PieceTokenizer):
             words, ids, self.tokenizer = types.words, np.arange(len(types)), types
         else:
             if words is None:
-                counts = count_types(corpus.tokens, corpus.token_offsets, selection.rows["train"], len(corpus.words))
+                counts = count_types(corpus, selection.rows["train"])
                 frequent = frequent_types(counts, min_count=self.min_count, vocab_size=self.vocab_size)
                 words = [corpus.words[word_type] for word_type in frequent]
                 warnings = unspaced(corpus.words, counts)
@@ -266,8 +247,8 @@ class TextData(LightningDataModule, ABC):
 
     def train_dataloader(self) -> BatchLoader:
         """Returns this rank's rows of the training batches, in an order that depends on `seed` and epoch."""
-        rows, order, rank, world_size = self.split("train"), self._training_order(), self.rank, self.world_size
-        return BatchLoader(rows, order, self.num_workers, rank=rank, world_size=world_size, share="rows")
+        rows, order = self.split("train"), self._training_order()
+        return BatchLoader(rows, order, self.num_workers, rank=self.rank, world_size=self.world_size)
 
     def val_dataloader(self) -> BatchLoader:
         """Returns this rank's validation batches, which are smaller if there are fewer batches than ranks."""

@@ -127,7 +127,7 @@ def _orders(lengths: np.ndarray, batch_size: int, epoch: int, seed: int = 3) -> 
 def test_ranks_share_every_batch_of_one_process(lengths, batch_size, epoch, world_size) -> None:
     for order in _orders(lengths, batch_size, epoch):
         whole = list(order)
-        shares = [OrderOfRank(order, rank=rank, world_size=world_size, share="rows") for rank in range(world_size)]
+        shares = [OrderOfRank(order, rank=rank, world_size=world_size) for rank in range(world_size)]
         for share in shares:
             share.set_epoch(epoch)
         assert {len(share) for share in shares} == {len(whole)}
@@ -139,7 +139,7 @@ def test_ranks_share_every_batch_of_one_process(lengths, batch_size, epoch, worl
 
 
 def test_shares_of_a_rank_change_each_epoch() -> None:
-    share = OrderOfRank(_orders(np.arange(1, 101), 8, 0)[0], rank=1, world_size=2, share="rows")
+    share = OrderOfRank(_orders(np.arange(1, 101), 8, 0)[0], rank=1, world_size=2)
     drawn = []
     for epoch in range(3):
         share.set_epoch(epoch)
@@ -152,7 +152,7 @@ def test_shares_of_a_rank_change_each_epoch() -> None:
 @given(**lengths_and_sizes, world_size=st.integers(1, 5))
 def test_each_batch_is_evaluated_by_one_rank(lengths, batch_size, world_size) -> None:
     order = length_batches(lengths, batch_size=batch_size)
-    measured = [OrderOfRank(order, rank=rank, world_size=world_size, share="batches") for rank in range(world_size)]
+    measured = [OrderOfRank(order, rank=rank, world_size=world_size) for rank in range(world_size)]
     assert [len(batches) for batches in measured] == [len(list(batches)) for batches in measured]
     in_turns = sorted((place, rank) for rank, batches in enumerate(measured) for place in range(len(batches)))
     parts = [iter(batches) for batches in measured]

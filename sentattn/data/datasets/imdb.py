@@ -104,9 +104,9 @@ class ImdbSource(Source):
                 return
             with tarfile.open(self._path) as archive:
                 for member in archive:
-                    match, file = FILE.search(member.name), archive.extractfile(member) if member.isfile() else None
-                    if match and file:
-                        yield match, file.read()
+                    file = archive.extractfile(member) if member.isfile() else None
+                    if file and (found := FILE.search(member.name)):
+                        yield found, file.read()
                 read_to_end(archive)
 
     def _decode(self, name: str, content: bytes) -> str:
