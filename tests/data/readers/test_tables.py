@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 from refusals import assert_refused, fault_of
+from table_files import write_sheet, write_table
 
 from sentattn.data.readers import tables
 from sentattn.data.readers.tables import ENDINGS, Options, Record, check, read_delimited, read_json, records
@@ -31,31 +32,7 @@ ROWS = [('Good, "really" good!', "5"), ("Schön;\naber lang", "3"), ("a\ttab", "
 
 
 def write(path: Path) -> Path:
-    """Writes `ROWS` in the format of the ending."""
-    name = path.name.lower()
-    file = io.StringIO(newline="")
-    if ".json" in name or ".ndjson" in name:
-        file.writelines(json.dumps({"review": text, "stars": stars}) + "\n" for text, stars in ROWS)
-    else:
-        csv.writer(file, delimiter="\t" if ".tsv" in name else ",").writerows([("review", "stars"), *ROWS])
-    if name.endswith(".xlsx"):
-        write_sheet(path, [("review", "stars"), *ROWS])
-    elif name.endswith(".parquet"):
-        pq.write_table(pa.table({"review": [text for text, _ in ROWS], "stars": [stars for _, stars in ROWS]}), path)
-    elif name.endswith(".gz"):
-        path.write_bytes(gzip.compress(file.getvalue().encode()))
-    else:
-        path.write_bytes(file.getvalue().encode())
-    return path
-
-
-def write_sheet(path: Path, rows: Sequence[Sequence[object]]) -> Path:
-    """Writes a sheet of Excel; the test is skipped where there is no package for it."""
-    book = pytest.importorskip("openpyxl").Workbook()
-    for row in rows:
-        book.active.append(row)
-    book.save(path)
-    return path
+    return write_table(path, ROWS, ("review", "stars"))
 
 
 @pytest.mark.parametrize("ending", [*ENDINGS, ".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz", ".CSV", ".Csv.GZ"])
