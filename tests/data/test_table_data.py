@@ -63,14 +63,6 @@ def test_val_and_test_files_are_used_whole(table_of: Callable[..., Table], tmp_p
     assert len(table_of(test=test, test_size=3).split("test")) == 3
 
 
-def test_rows_without_a_text_are_dropped_and_counted(table_of: Callable[..., Table], tmp_path: Path) -> None:
-    path = Path(write(tmp_path / "gaps.csv"))
-    path.write_text(path.read_text() + ",bad\n  ,good\n")
-    data = table_of(train=str(path), test=write(tmp_path / "test.csv", "other"))
-    assert len(data.split("train")) + len(data.split("val")) == 60
-    assert [re.findall(r"\d+", line) for line in data.report if line.startswith("Dropped")] == [["2"]]
-
-
 def test_rows_without_a_label_are_skipped_and_counted_each_time(table_of: Callable[..., Table], tmp_path: Path) -> None:
     path = Path(write(tmp_path / "gaps.csv"))
     path.write_text(path.read_text() + "new,\nnewer,\n")
@@ -88,13 +80,6 @@ def test_a_cached_table_is_not_read_again(table_of: Callable[..., Table], monkey
     second = table_of(classes=["bad", "ok", "good"], val_size=9)
     assert counts(second, "test") == [2, 1, 3]
     assert (second.labels, second.ordered) == (first.labels, first.ordered) == (("bad", "ok", "good"), True)
-
-
-def test_other_settings_of_the_same_file_are_another_corpus(table_of: Callable[..., Table]) -> None:
-    assert (
-        table_of().split("test").labels.tolist()
-        != table_of(classes=["ok", "good", "bad"]).split("test").labels.tolist()
-    )
 
 
 @pytest.mark.parametrize(

@@ -234,14 +234,6 @@ def test_rows_and_settings_that_cannot_be_used(
     assert refused(lambda: rows_of(source_of(saved(**splits), **settings))) == [expected]
 
 
-def test_a_label_that_the_training_rows_lack(saved: Callable[..., str]) -> None:
-    types = {"text": STRING, "label": STRING}
-    train, test = ({"text": TEXTS, "label": ["a", "b"] * 19 + last} for last in (["a", "b"], ["c", "c"]))
-    source = source_of(saved(types=types, train=train, test=test))
-    assert len(rows_of(source)) == 40
-    assert refused(lambda: rows_of(source, "test")) == [("data.label", "unknown")]
-
-
 def test_a_model_is_evaluated_on_one_split(saved: Callable[..., str]) -> None:
     data = Hub(dataset=saved(train=UNLABELLED, test=ROWS))
     data.test_only("test", ["pos", "neg"], ordered=False)

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
-from refusals import fault_of
+from refusals import assert_refused, fault_of
 from yelp_forms import write_file, write_tar
 
 from sentattn.data.cache import no_progress
@@ -46,10 +46,7 @@ def test_damage_after_the_last_member_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_reported_with_the_reason(tmp_path: Path) -> None:
-    fault = fault_of(lambda: content(tmp_path / "none"))
-    assert fault.kind == "unreadable"
-    assert os.strerror(errno.ENOENT) in fault.message
-    assert fault.message.endswith(HINT)
+    assert_refused(lambda: content(tmp_path / "none"), KEY, "unreadable", os.strerror(errno.ENOENT), HINT)
 
 
 def test_a_missing_file_gets_a_suggestion(tmp_path: Path) -> None:
