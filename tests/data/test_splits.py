@@ -123,13 +123,6 @@ def test_test_rows_split_off_equal_a_test_split_of_the_source(corpus_of: Callabl
     assert len(prints) == 1
 
 
-@pytest.mark.parametrize(("size", "last"), [(4, 4), (0.25, 25)])
-def test_test_size_takes_the_last_rows(corpus_of: Callable[..., Corpus], size: float, last: int) -> None:
-    corpus = corpus_of(train=MANY)
-    selection = select(corpus, val_size=10, test_size=size)
-    assert numbers(corpus, selection, "test") == list(range(100 - last, 100))
-
-
 def test_no_training_rows_are_set_aside_for_testing(corpus_of: Callable[..., Corpus]) -> None:
     settings = {"val_size": 1, "test_size": 0}
     corpus = corpus_of(train=MANY[:3])

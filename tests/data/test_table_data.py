@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from refusals import assert_refused, fault_of, refused
+from refusals import assert_refused, refused
 
 from sentattn.data.datasets.table import Table
 
@@ -83,29 +83,8 @@ def test_a_cached_table_is_not_read_again(table_of: Callable[..., Table], monkey
 
 
 @pytest.mark.parametrize(
-    "harm",
-    [
-        lambda lines: [*lines, "never, in quotes,bad\n"],
-        lambda lines: [*lines, "text,\n"],
-        lambda lines: lines[:21],
-        lambda lines: ["review,label\n", *lines[1:]],
-    ],
-)
-def test_a_faulty_table_leaves_no_cache(
-    table_of: Callable[..., Table], tmp_path: Path, harm: Callable[[list[str]], list[str]]
-) -> None:
-    path = Path(write(tmp_path / "faulty.csv"))
-    path.write_text("".join(harm(path.read_text().splitlines(keepends=True))))
-    assert str(path) in fault_of(table_of(train=str(path)).prepare).message
-    assert [file.suffix for file in (tmp_path / "cache").iterdir()] == [".lock"]
-
-
-@pytest.mark.parametrize(
     ("settings", "key", "kind"),
     [
-        ({"classes": ["bad", "bad"]}, "data.classes", "range"),
-        ({"text": "label"}, "data.text", "conflict"),
-        ({"val": "val.csv", "val_size": 0.1}, "data.val_size", "no_effect"),
         ({"group": "label"}, "data.label", "conflict"),
         ({"val_by": "group"}, "data.group", "missing"),
         ({"classes": "bad"}, "classes", "type"),

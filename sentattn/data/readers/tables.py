@@ -195,7 +195,7 @@ def read_delimited(
     first = list(itertools.islice(lines, MAX_HEADER_LINES))
     delimiter = _delimiter(first, columns, delimiter, options)
     first[:1] = ["\n" if SEPARATOR.fullmatch(line) else line for line in first[:1]]
-    rows = delimited_rows(itertools.chain(first, lines), name, delimiter, options.quotes)
+    rows = _delimited_rows(itertools.chain(first, lines), name, delimiter, options.quotes)
     yield from _read_rows(rows, name, columns, hint, options)
 
 
@@ -243,16 +243,10 @@ def _quoting(quotes: bool | None) -> Literal[0, 3]:
     return csv.QUOTE_NONE if quotes is False else csv.QUOTE_MINIMAL
 
 
-def delimited_rows(
-    lines: Iterable[str], name: str, delimiter: str = ",", quotes: bool | None = None
+def _delimited_rows(
+    lines: Iterable[str], name: str, delimiter: str, quotes: bool | None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yields the rows of a CSV or TSV that are not empty, each with the line on which it begins.
-
-    `quotes` is that of `Options`.
-
-    Raises:
-        DataError: If the quotes of a row are wrong; the message names the line.
-    """
+    """Yields the rows of a CSV or TSV that are not empty, each with the line on which it begins."""
     csv.field_size_limit(MAX_CHARACTERS)
     reader = csv.reader(lines, delimiter=delimiter, quoting=_quoting(quotes), strict=True)
     while True:

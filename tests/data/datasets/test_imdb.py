@@ -81,12 +81,6 @@ def test_fingerprint_follows_the_content(imdb_archive: Path, imdb_folder: Path) 
     assert before[1] != folder()
 
 
-def test_a_misspelt_path_gets_a_suggestion(imdb_archive: Path) -> None:
-    fault = fault_of(lambda: ImdbSource(str(imdb_archive.with_name("aclImdb_v1.tar.gx"))))
-    assert fault.kind == "not_found"
-    assert "'aclImdb_v1.tar.gz'" in fault.message
-
-
 def _truncate(path: Path, share: float) -> None:
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
 

@@ -144,13 +144,6 @@ def test_faulty_mirrors(tmp_path: Path, mirror: str, key: str, kind: str, fragme
     assert fragment.format(tmp=tmp_path) in fault.message
 
 
-def test_an_unwritable_cache_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    fault = refusal(tmp_path / "file" / "cache")
-    assert (fault.key, fault.kind) == ("data.cache_dir", "unwritable")
-    assert str(tmp_path / "file") in fault.message
-
-
 def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **options: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
