@@ -107,7 +107,7 @@ def test_a_cached_corpus_is_never_unpickled(harmful: Harmful, tmp_path: Path) ->
     meta = json.loads(file.read_text())
     meta["bytes"]["labels.npy"] = labels.stat().st_size
     file.write_text(json.dumps(meta))
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="allow_pickle"):
         Corpus(tmp_path)
 
 

@@ -8,7 +8,7 @@ import gzip
 import io
 import json
 import lzma
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+PACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
 def write_table(
@@ -39,12 +39,11 @@ def write_table(
         writer = csv.writer(text, delimiter="\t" if ending == ".tsv" else ",", quoting=csv.QUOTE_ALL)
         writer.writerows([columns, *rows] if header else rows)
     content = text.getvalue().encode(encoding)
-    path.write_bytes(content)
     if packed == [".zst"]:
         with pa.CompressedOutputStream(str(path), "zstd") as file:
             file.write(content)
-    elif packed:
-        path.write_bytes(PACK[packed[0]](content))
+    else:
+        path.write_bytes(PACK[packed[0]](content) if packed else content)
     return path
 
 

@@ -95,10 +95,6 @@ def test_faulty_settings(table_of: Callable[..., Table], settings: dict[str, Any
     assert refused(lambda: table_of(**settings)) == [(key, kind)]
 
 
-def test_faulty_settings_are_reported_together(table_of: Callable[..., Table]) -> None:
-    assert len(refused(lambda: table_of(classes=["bad"], text="label", val="val.csv", val_size=3))) == 3
-
-
 def test_a_table_needs_a_file() -> None:
     assert_refused(lambda: Table().prepare(), "data.train", "missing", "data.train=FILE")
 

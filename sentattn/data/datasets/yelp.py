@@ -7,8 +7,6 @@ import json
 import tarfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -74,32 +72,22 @@ class YelpSource(Source):
         labels = [str(number) for number in (range(5) if is_parquet else range(1, 6))]
         options = Options(header=not is_csv, keep_others=is_csv)
         is_zip = files[0].suffix.lower() == ".zip"
-        with _about_path():
-            for path, record in _read_zip(files[0]) if is_zip else all_records(files, [text, label], "", options):
-                if any([*record.values.values()][2:]):
-                    message = f"{len(record.values)} columns instead of two, stars and text."
-                    raise damaged(f"{path}, {record.where}: {message}")
-                if (name := name_of(record, "label", label, path)) not in labels:
-                    message = f"the stars must be one of {', '.join(labels)}, got {record.values[label]!r}."
-                    raise DataError(Fault(KEY, "unknown", f"{path}, {record.where}: {message}"))
-                found.add(name)
-                review = text_of(record, [text], path)
-                if is_csv or is_parquet:  # a line break is written as a backslash and an n, a quote with a backslash
-                    review = review.replace("\\n", "\n").replace('\\"', '"')
-                yield Row(review, labels.index(name))
+        for path, record in _read_zip(files[0]) if is_zip else all_records(files, [text, label], "", options):
+            if any([*record.values.values()][2:]):
+                message = f"{len(record.values)} columns instead of two, stars and text."
+                raise damaged(f"{path}, {record.where}: {message}")
+            if (name := name_of(record, "label", label, path)) not in labels:
+                message = f"the stars must be one of {', '.join(labels)}, got {record.values[label]!r}."
+                raise DataError(Fault(KEY, "unknown", f"{path}, {record.where}: {message}"))
+            found.add(name)
+            review = text_of(record, [text], path)
+            if is_csv or is_parquet:  # a line break is written as a backslash and an n, a quote with a backslash
+                review = review.replace("\\n", "\n").replace('\\"', '"')
+            yield Row(review, labels.index(name))
         if found == {*labels[:2]} and (is_csv or is_parquet):
             advice = "data=table data.train=train.csv data.test=test.csv data.header=false data.label=1 data.text=2"
             message = f"all ratings are 1 or 2, as those of yelp_review_polarity, which are no stars; type {advice}."
             raise DataError(Fault(KEY, "range", f"{files[0]}: {message}"))
-
-
-@contextmanager
-def _about_path() -> Iterator[None]:
-    """Ends the faults of a table with the files that `data.path` takes."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(*(replace(f, key=KEY, message=f"{f.message} {WHERE}") for f in error.faults)) from error
 
 
 def _find_files(folder: Path, path: Path) -> dict[str, list[Path]]:
