@@ -257,6 +257,10 @@ class TextData(Division, LightningDataModule, ABC):
         order = length_batches(rows.lengths, batch_size=batch_size)
         return BatchLoader(rows, order, self.num_workers, rank=self.rank, world_size=self.world_size)
 
+    def test_dataloader(self) -> BatchLoader:
+        """Returns the test batches."""
+        return self.batches("test")
+
     def _training_order(self) -> TrainingOrder:
         lengths = self.split("train").lengths
         if self.batching != "fixed":
