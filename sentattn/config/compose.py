@@ -181,7 +181,7 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
         return values
     if vectors == TRAIN:
         return values
-    from sentattn.data.vector_file import width
+    from sentattn.data.word_vectors import width
 
     try:
         size = width(vectors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,8 +14,6 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from sentattn.data.tokenizer import PAD_ID
 
-Share: TypeAlias = Literal["rows", "batches"]
-"""Whether the ranks divide the rows of each batch or whole batches, see `OrderOfRank`."""
 WINDOW = 128
 """Batches whose rows are sorted by length together: enough for little padding, few enough to stay random."""
 
@@ -168,19 +166,16 @@ class FixedBuckets(TrainingOrder):
 class OrderOfRank(Sampler[list[int]]):
     """The batches of one rank; they can start in the middle of an epoch.
 
-    `share="rows"`, for training: each rank has some rows of every batch, so that together the ranks train on the
-    batches of a single process. All ranks have the same number of batches, and no rows of a batch with fewer rows than
-    ranks. `share="batches"`, for evaluation: each batch belongs to one rank.
+    Of a `TrainingOrder` each rank has some rows of every batch, so that together the ranks train on the batches of a
+    single process. All ranks have the same number of batches, and no rows of a batch with fewer rows than ranks. Of a
+    list, for evaluation, each batch belongs to one rank.
 
     Attributes:
         first: Number of batches that are skipped.
     """
 
-    def __init__(self, order: TrainingOrder | Sequence[list[int]], *, rank: int, world_size: int, share: Share) -> None:
-        self._order = order
-        self._rank = rank
-        self._world_size = world_size
-        self._share = share
+    def __init__(self, order: TrainingOrder | Sequence[list[int]], *, rank: int, world_size: int) -> None:
+        self._order, self._rank, self._world_size = order, rank, world_size
         self.first = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -190,11 +185,12 @@ class OrderOfRank(Sampler[list[int]]):
 
     def __len__(self) -> int:
         batches = len(self._order)  # type: ignore[arg-type]
-        return batches if self._share == "rows" else len(range(self._rank, batches, self._world_size))
+        is_training = isinstance(self._order, TrainingOrder)
+        return batches if is_training else len(range(self._rank, batches, self._world_size))
 
     def __iter__(self) -> Iterator[list[int]]:
         batches: Iterator[list[int]] = iter(self._order)
-        if self._share == "rows":
+        if isinstance(self._order, TrainingOrder):
             # Neighbouring rows have similar lengths, so all ranks get about as many tokens.
             batches = (batch[self._rank :: self._world_size] for batch in batches)
         else:
@@ -216,9 +212,8 @@ class BatchLoader(DataLoader[Batch]):
         *,
         rank: int = 0,
         world_size: int = 1,
-        share: Share = "batches",
     ) -> None:
-        self._order = OrderOfRank(order, rank=rank, world_size=world_size, share=share)
+        self._order = OrderOfRank(order, rank=rank, world_size=world_size)
         self._yielded = 0
         # An item of the data set is a whole batch, so the order is the sampler, whose epoch Lightning sets.
         super().__init__(

@@ -10,10 +10,9 @@ import hashlib
 import json
 import os
 import reprlib
-import tempfile
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -28,22 +27,8 @@ from torch.utils.data import Dataset
 
 from sentattn.data.batching import Batch
 from sentattn.data.cache import Progress, cached, no_progress
-from sentattn.data.pieces import LINE_BREAK_TAGS, PieceTokenizer
-from sentattn.data.tokenizer import (
-    BASIC_ENGLISH,
-    CHUNK,
-    LINE_BREAK_TAG,
-    PAD_ID,
-    TOKEN,
-    Clip,
-    Normalize,
-    Rules,
-    Tokenizer,
-    WordTypes,
-    clipped,
-    kept_positions,
-    spacy_version,
-)
+from sentattn.data.pieces import PieceTokenizer
+from sentattn.data.tokenizer import CHUNK, LINE_BREAK_TAG, PAD_ID, Tokenizer, WordTypes, clipped, kept_positions
 from sentattn.errors import DataError, Fault
 
 FORMAT = 2
@@ -51,6 +36,8 @@ NO_GROUP = -1
 """Group number of a row without a group."""
 Rows: TypeAlias = NDArray[np.int64]
 META, WORDS, GROUPS, TOKENS, TEXTS = "meta.json", "words.json", "groups.json", "tokens.bin", "texts.bin"
+DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
+"""What opening a corpus raises if a file is missing or was changed."""
 ID_DIGITS = 16
 FLAT_ROWS = 1000
 """Rows per chunk of `Split.flat`."""
@@ -106,10 +93,6 @@ class Source(ABC):
         """
 
 
-class DamagedCorpusError(Exception):
-    """A stored corpus with a missing or changed file."""
-
-
 class Corpus:
     """An opened corpus. The tokens of row i are `tokens[token_offsets[i]:token_offsets[i + 1]]`.
 
@@ -128,33 +111,30 @@ class Corpus:
         groups: Number of each row's group, `NO_GROUP` where it has none.
 
     Raises:
-        DamagedCorpusError: If a file is missing or has another size.
+        Exception: One of `DAMAGE`, if a file is missing or has another size.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        try:
-            contents = [json.loads((folder / name).read_text(encoding="utf-8")) for name in (META, WORDS, GROUPS)]
-            meta = contents[0]
-            self.words: list[str] = contents[1]
-            self._group_names: list[str] = contents[2]
-            for name, size in meta["bytes"].items():
-                if (actual := (folder / name).stat().st_size) != size:
-                    raise DamagedCorpusError(f"{name} has {actual} bytes instead of {size}")
-            self.splits = {split: np.arange(*bounds) for split, bounds in meta["splits"].items()}
-            self.skipped: dict[str, int] = meta.get("skipped", {})
-            self.classes: tuple[str, ...] = tuple(meta["classes"])
-            self.ordered: bool = meta["ordered"]
-            # A plain array is faster to index than `np.memmap`.
-            self._texts: NDArray[np.uint8] = np.asarray(np.memmap(folder / TEXTS, dtype=np.uint8, mode="r"))
-            self.tokens: NDArray[np.int32] = np.asarray(np.memmap(folder / TOKENS, dtype=np.int32, mode="r"))
-            self._arrays: dict[str, NDArray[Any]] = {file.stem: np.load(file) for file in folder.glob("*.npy")}
-            self.labels: NDArray[np.int64] = self._arrays["labels"]
-            self.positions: NDArray[np.int64] = self._arrays["positions"]
-            self.row_ids: NDArray[np.bytes_] = self._arrays["row_ids"]
-            self.token_offsets: NDArray[np.int64] = self._arrays["token_offsets"]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DamagedCorpusError(str(error)) from error
+        contents = [json.loads((folder / name).read_text(encoding="utf-8")) for name in (META, WORDS, GROUPS)]
+        meta = contents[0]
+        self.words: list[str] = contents[1]
+        self._group_names: list[str] = contents[2]
+        for name, size in meta["bytes"].items():
+            if (actual := (folder / name).stat().st_size) != size:
+                raise ValueError(f"{name} has {actual} bytes instead of {size}")
+        self.splits = {split: np.arange(*bounds) for split, bounds in meta["splits"].items()}
+        self.skipped: dict[str, int] = meta.get("skipped", {})
+        self.classes: tuple[str, ...] = tuple(meta["classes"])
+        self.ordered: bool = meta["ordered"]
+        # A plain array is faster to index than `np.memmap`.
+        self._texts: NDArray[np.uint8] = np.asarray(np.memmap(folder / TEXTS, dtype=np.uint8, mode="r"))
+        self.tokens: NDArray[np.int32] = np.asarray(np.memmap(folder / TOKENS, dtype=np.int32, mode="r"))
+        self._arrays: dict[str, NDArray[Any]] = {file.stem: np.load(file) for file in folder.glob("*.npy")}
+        self.labels: NDArray[np.int64] = self._arrays["labels"]
+        self.positions: NDArray[np.int64] = self._arrays["positions"]
+        self.row_ids: NDArray[np.bytes_] = self._arrays["row_ids"]
+        self.token_offsets: NDArray[np.int64] = self._arrays["token_offsets"]
         self.lengths: NDArray[np.int64] = np.diff(self.token_offsets)
 
     def __reduce__(self) -> tuple[type[Corpus], tuple[Path]]:
@@ -189,9 +169,7 @@ class Split(Dataset[Batch]):
         corpus: All rows.
         rows: Row numbers of the split, in order.
         ids: Id of each word type of the corpus.
-        tokenizer: The tokenizer, whose special tokens are put around the tokens of a row.
-        max_length: Most tokens per row, special ones included; None keeps all.
-        clip: Which tokens of a longer row are kept.
+        tokenizer: The tokenizer, which says how rows are clipped and which special tokens are around them.
 
     Attributes:
         gather_states: Returns the states of a frozen encoder for some rows, (B, length, E), which batches then have.
@@ -204,14 +182,7 @@ class Split(Dataset[Batch]):
     """
 
     def __init__(
-        self,
-        corpus: Corpus,
-        rows: NDArray[np.int64],
-        *,
-        ids: NDArray[np.int64],
-        tokenizer: Tokenizer,
-        max_length: int | None,
-        clip: Clip,
+        self, corpus: Corpus, rows: NDArray[np.int64], *, ids: NDArray[np.int64], tokenizer: Tokenizer
     ) -> None:
         self._corpus = corpus
         self._rows = rows
@@ -220,8 +191,8 @@ class Split(Dataset[Batch]):
         self._ids = ids
         self._prefix, self._suffix = tokenizer.prefix, tokenizer.suffix
         around = len(self._prefix) + len(self._suffix)
-        self._max_length = None if max_length is None else max_length - around
-        self._clip = clip
+        self._max_length = None if tokenizer.max_length is None else tokenizer.max_length - around
+        self._clip = tokenizer.clip
         self.gather_states: Callable[[NDArray[np.int64], int], NDArray[np.float16]] | None = None
         self.labels = corpus.labels[rows]
         self.lengths = clipped(self._whole_lengths, self._max_length) + around
@@ -303,9 +274,7 @@ def open_corpus(
     cache: Path,
     *,
     name: str,
-    rules: Rules | PieceTokenizer = "words",
-    lowercase: bool = True,
-    normalize: Normalize = None,
+    types: WordTypes | PieceTokenizer,
     limit: int | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Corpus, list[str]]:
@@ -315,9 +284,7 @@ def open_corpus(
         source: Labelled texts.
         cache: The folder of all corpora.
         name: The beginning of the name of the corpus's folder.
-        rules: Tokenization rules of words, or a subword tokenizer, for which `lowercase` and `normalize` do nothing.
-        lowercase: Whether words are lowercased.
-        normalize: Normalization of words.
+        types: What splits texts into tokens and numbers these; it has read nothing yet.
         limit: Most rows of each split, or None.
         progress: Called with the progress of the work.
 
@@ -331,31 +298,20 @@ def open_corpus(
     splits, legal = getattr(source, "splits", None), 'must name the splits, such as ("train", "test")'
     is_splits = isinstance(splits, tuple | list) and splits and {*splits} <= {"train", "val", "test"}
     _require(is_splits, f"{type(source).__name__}.splits", legal, splits)
-    if isinstance(rules, PieceTokenizer):
-        tokens, lowercase, normalize = f"pieces {LINE_BREAK_TAGS} {rules.fingerprint}", False, None
-    elif rules == "spacy":
-        tokens = f"spaCy {spacy_version()}"
-    else:
-        tokens = {"words": TOKEN, "basic_english": BASIC_ENGLISH}[rules]
-    content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK_TAG, tokens, lowercase, normalize, limit]
+    content = [FORMAT, source.fingerprint(), list(source.splits), LINE_BREAK_TAG, *types.identity, limit]
     folder = cache / f"{name}-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"
     notes = list(source.notes)
 
     def read() -> Corpus | None:
         try:
             return Corpus(folder)
-        except DamagedCorpusError:  # or it is missing
+        except DAMAGE:
             return None
 
     def write(fresh: Path) -> None:
         damaged = f"The tokenized corpus in {folder} was damaged and has been rebuilt."
         notes.append(damaged if folder.exists() else f"The tokenized corpus is cached in {folder}.")
         fresh.mkdir()
-        types: WordTypes | PieceTokenizer
-        if isinstance(rules, PieceTokenizer):
-            types = rules
-        else:
-            types = WordTypes(rules=rules, lowercase=lowercase, normalize=normalize)
         build(source, fresh, types=types, limit=limit, progress=progress)
 
     corpus = cached(folder, read, write, progress)
@@ -387,8 +343,8 @@ def build(
     with (folder / TEXTS).open("wb") as file, (folder / TOKENS).open("wb") as tokens_file:
         for split in source.splits:
             before = len(labels)
-            rows = _with_progress(source.read(split), f"Reading {split}", progress)
-            for position, row in enumerate(rows) if limit is None else _limited(rows, limit, folder):
+            rows = enumerate(source.read(split)) if limit is None else _limited(source, split, limit)
+            for done, (position, row) in enumerate(rows, start=1):
                 is_row = isinstance(row, Row) and isinstance(row.text, str) and isinstance(row.label, int | np.integer)
                 _require(is_row, f"A row of {owner}", "must have a text and the index of its class", row)
                 text = row.text.encode()
@@ -403,6 +359,8 @@ def build(
                 columns["row_groups"].append(groups.setdefault(row.group, len(groups)))
                 rationales.extend(chain.from_iterable(row.rationale))
                 columns["rationale_offsets"].append(len(rationales) // 2)
+                if done % CHUNK == 0:
+                    progress(f"Reading {split}", done, None)
             names, legal = getattr(source, "labels", None), "must be the names of two or more classes"
             is_names = isinstance(names, tuple | list) and len(names) > 1 and {*map(type, names)} == {str}
             _require(is_names, f"{owner}.labels", legal, names)
@@ -436,28 +394,10 @@ def _sort_types(tokens: Path, numbers: Mapping[str, int]) -> list[str]:
     return words
 
 
-def _with_progress(rows: Iterable[Row], stage: str, progress: Progress) -> Iterator[Row]:
-    for done, row in enumerate(rows, start=1):
-        yield row
-        if done % CHUNK == 0:
-            progress(stage, done, None)
-
-
-def _limited(rows: Iterable[Row], limit: int, folder: Path) -> Iterator[tuple[int, Row]]:
-    """Yields `limit` rows with their positions, stratified by class and evenly spread.
-
-    The choice depends on all labels, so all rows are written to a temporary file first.
-    """
-    labels, starts = array("q"), array("q")
-    with tempfile.TemporaryFile(dir=folder) as file:
-        for row in rows:
-            labels.append(row.label)
-            starts.append(file.tell())
-            file.write(json.dumps([row.text, row.label, row.group, row.rationale]).encode() + b"\n")
-        for position in spread(np.asarray(labels), limit):
-            file.seek(starts[position])
-            text, label, group, rationale = json.loads(file.readline())
-            yield int(position), Row(text, label, group=group, rationale=rationale)
+def _limited(source: Source, split: str, limit: int) -> Iterator[tuple[int, Row]]:
+    """Yields `limit` rows with their positions, stratified by class and evenly spread; reads twice, for all labels."""
+    kept = {*spread(np.array([row.label for row in source.read(split)], dtype=np.int64), limit).tolist()}
+    return ((position, row) for position, row in enumerate(source.read(split)) if position in kept)
 
 
 def _write_json(file: Path, content: object) -> None:

@@ -18,8 +18,8 @@ from sentattn.data.batching import BatchLoader, FixedBuckets, ShuffledBatches, T
 from sentattn.data.cache import Progress, cache_folder, no_progress
 from sentattn.data.corpus import Corpus, Source, Split, cut_texts, open_corpus
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
-from sentattn.data.splits import MAX_SHOWN, By, few_rows, odd_labels, select
-from sentattn.data.tokenizer import RULES, Rules, Tokenizer
+from sentattn.data.splits import MAX_SHOWN, Division, few_rows, odd_labels, select
+from sentattn.data.tokenizer import RULES, Tokenizer, WordTypes
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
 from sentattn.errors import DataError, Fault, SettingError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sentattn.data.word_vectors import WordVectors
 
 
-class TextData(LightningDataModule, ABC):
+class TextData(Division, LightningDataModule, ABC):
     """Labelled texts as batches. A subclass defines their source.
 
     Args:
@@ -63,7 +63,7 @@ class TextData(LightningDataModule, ABC):
         rank: Rank of this process.
         world_size: Number of processes of the training.
 
-    The attributes from `val_size` to `fold` are arguments of `splits.select`; `prepare` sets those after them.
+    A subclass may set the attributes of `Division`; `prepare` sets those below.
 
     Attributes:
         labels: Names of the classes, by index.
@@ -74,13 +74,6 @@ class TextData(LightningDataModule, ABC):
         report: Messages about the data for the user.
     """
 
-    val_size: float | None = None
-    split_seed: int = 0
-    val_by: By = "row"
-    test_size: float | None = None
-    test_seed: int | None = None
-    folds: int | None = None
-    fold: int = 0
     labels: tuple[str, ...]
     ordered: bool
     tokenizer: Tokenizer
@@ -158,56 +151,29 @@ class TextData(LightningDataModule, ABC):
         if self._splits:
             return
         cache = cache_folder(self.cache_dir)
-        rules: Rules | PieceTokenizer
+        types: WordTypes | PieceTokenizer
         if self.rules in RULES:
-            rules = self.rules
+            types = WordTypes(rules=self.rules, lowercase=self.lowercase, normalize=self.normalize)
         else:
-            rules = read_tokenizer(self.rules, max_length=self.max_length, clip=self.clip)
+            types = read_tokenizer(self.rules, max_length=self.max_length, clip=self.clip)
         source = self.source(progress)
-        corpus, notes = open_corpus(
-            source,
-            cache,
-            name=self.name,
-            rules=rules,
-            lowercase=self.lowercase,
-            normalize=self.normalize,
-            limit=self.limit,
-            progress=progress,
-        )
+        corpus, notes = open_corpus(source, cache, name=self.name, types=types, limit=self.limit, progress=progress)
         self.labels, self.ordered = corpus.classes, corpus.ordered
-        if "train" in corpus.splits and "val" not in corpus.splits and self.val_size is None:
-            legal = f"{type(self).__name__} must set val_size, such as 0.1, or its source must have a split val"
-            message = f"{self.name} has no validation rows: {legal}."
-            raise DataError(Fault("data.val_size", "missing", message))
-        selection = select(
-            corpus,
-            drop_duplicates=self.drop_duplicates,
-            train_size=self.train_size,
-            train_seed=self.train_seed,
-            val_size=self.val_size,
-            split_seed=self.split_seed + (self.seed if self.folds else 0),
-            val_by=self.val_by,
-            test_size=self.test_size,
-            test_seed=self.test_seed,
-            folds=self.folds,
-            fold=self.fold,
-        )
+        selection = select(corpus, self)
         warnings: list[str] = []
-        if isinstance(rules, PieceTokenizer):
-            words = rules.words
-        elif words is None:
-            counts = count_types(corpus.tokens, corpus.token_offsets, selection.rows["train"], len(corpus.words))
-            types = frequent_types(counts, min_count=self.min_count, vocab_size=self.vocab_size)
-            words = [corpus.words[word_type] for word_type in types]
-            warnings = unspaced(corpus.words, counts)
-            self.word_vectors = self._find_vectors(words, corpus, selection.rows["train"], cache, progress)
-        if isinstance(rules, PieceTokenizer):
-            ids, self.tokenizer = np.arange(len(rules)), rules
+        if isinstance(types, PieceTokenizer):
+            words, ids, self.tokenizer = types.words, np.arange(len(types)), types
         else:
+            if words is None:
+                counts = count_types(corpus, selection.rows["train"])
+                frequent = frequent_types(counts, min_count=self.min_count, vocab_size=self.vocab_size)
+                words = [corpus.words[word_type] for word_type in frequent]
+                warnings = unspaced(corpus.words, counts)
+                self.word_vectors = self._find_vectors(words, corpus, selection.rows["train"], cache, progress)
             ids = lookup_table(corpus.words, words)
             self.tokenizer = Tokenizer(
                 words,
-                rules=rules,
+                rules=types.rules,
                 lowercase=self.lowercase,
                 normalize=self.normalize,
                 max_length=self.max_length,
@@ -215,8 +181,7 @@ class TextData(LightningDataModule, ABC):
             )
         self.fingerprint = selection.fingerprint(corpus)
         self._splits = {
-            split: Split(corpus, rows, ids=ids, tokenizer=self.tokenizer, max_length=self.max_length, clip=self.clip)
-            for split, rows in selection.rows.items()
+            split: Split(corpus, rows, ids=ids, tokenizer=self.tokenizer) for split, rows in selection.rows.items()
         }
         sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in selection.rows.items())
         more = f" and {len(self.labels) - MAX_SHOWN:,} more" if len(self.labels) > MAX_SHOWN else ""
@@ -282,8 +247,8 @@ class TextData(LightningDataModule, ABC):
 
     def train_dataloader(self) -> BatchLoader:
         """Returns this rank's rows of the training batches, in an order that depends on `seed` and epoch."""
-        rows, order, rank, world_size = self.split("train"), self._training_order(), self.rank, self.world_size
-        return BatchLoader(rows, order, self.num_workers, rank=rank, world_size=world_size, share="rows")
+        rows, order = self.split("train"), self._training_order()
+        return BatchLoader(rows, order, self.num_workers, rank=self.rank, world_size=self.world_size)
 
     def val_dataloader(self) -> BatchLoader:
         """Returns this rank's validation batches, which are smaller if there are fewer batches than ranks."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sentattn.data.cache import sha256
-from sentattn.data.readers.archives import neighbour
+from sentattn.data.readers.archives import existing, neighbour
 from sentattn.errors import DataError, Fault
 
 CONFIG_FILE, ADAPTER_FILE = "config.json", "adapter_config.json"
@@ -35,7 +35,7 @@ def find_folder(name: str, *, key: str, files: Sequence[str] = ENCODER_FILES) ->
     if path.is_dir():
         return path
     if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
-        raise DataError(Fault(key, "not_found", f"{key}={name}: there is no such folder.{neighbour(path)}"))
+        return existing(path, key)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 

@@ -43,6 +43,7 @@ class PieceTokenizer(Tokenizer):
         library_ids_V: The library's id of each id.
         ids_V: The id of each of the library's ids; 0 where it has none.
         fingerprint: SHA-256 of the content, 16 hexadecimal digits.
+        identity: What the pieces of a text depend on, as `WordTypes` has it.
 
     Raises:
         ValueError: If it is no tokenizer of this kind, or has no token for padding or for unknown pieces.
@@ -58,6 +59,7 @@ class PieceTokenizer(Tokenizer):
         library.no_padding()
         self._content = content
         self.fingerprint = hashlib.sha256(content.encode()).hexdigest()[:16]
+        self.identity = [f"pieces {LINE_BREAK_TAGS} {self.fingerprint}", False, None]
         number_of = library.get_vocab()
         special = {token.content for token in library.get_added_tokens_decoder().values() if token.special}
         pad, unknown, mask = (next(filter(number_of.__contains__, names), None) for names in (PADS, UNKNOWNS, MASKS))

@@ -19,7 +19,7 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import Regex, models, normalizers, pre_tokenizers
 
-from sentattn.errors import DataError, Fault, SettingError
+from sentattn.errors import DataError, Fault, require_packages
 
 if TYPE_CHECKING:
     from spacy.tokenizer import Tokenizer as SpacyTokenizer
@@ -99,6 +99,8 @@ class Tokenizer:
 
     Attributes:
         words: The vocabulary.
+        max_length: Most tokens per text.
+        clip: Which tokens of a longer text are kept.
         num_special: Number of special tokens, whose ids are the first.
         prefix: Ids of special tokens before the tokens of a text.
         suffix: Ids of those after them.
@@ -148,8 +150,7 @@ class Tokenizer:
     def _set(self, backend: tokenizers.Tokenizer, max_length: int | None, clip: Clip, rules: Rules) -> None:
         self._backend = backend
         self._rules = rules
-        self._max_length = max_length
-        self._clip = clip
+        self.max_length, self.clip = max_length, clip
         vocabulary = backend.get_vocab()
         self.words = sorted(vocabulary.keys() - set(SPECIALS), key=vocabulary.__getitem__)
 
@@ -197,9 +198,9 @@ class Tokenizer:
         self, ids: NDArray[np.int32], spans: list[Span], *, around: int = 0
     ) -> tuple[NDArray[np.int32], list[Span]]:
         """Returns the ids and spans that are kept, where `around` of the maximal length are special tokens."""
-        if self._max_length is None or len(ids) + around <= self._max_length:
+        if self.max_length is None or len(ids) + around <= self.max_length:
             return ids, spans
-        [positions], _ = kept_positions(np.array([len(ids)]), self._max_length - around, self._clip)
+        [positions], _ = kept_positions(np.array([len(ids)]), self.max_length - around, self.clip)
         return ids[positions], [spans[i] for i in positions]
 
 
@@ -245,11 +246,8 @@ def spacy_version() -> str:
     Raises:
         SettingError: If spaCy is not installed.
     """
-    try:
-        return metadata.version("spacy")
-    except metadata.PackageNotFoundError as error:
-        message = 'data.tokenizer=spacy needs spaCy: type pip install "sentattn[spacy]", or use data.tokenizer=words.'
-        raise SettingError(Fault("data.tokenizer", "package", message)) from error
+    require_packages("data.tokenizer", "data.tokenizer=spacy", ["spacy"], "sentattn[spacy]")
+    return metadata.version("spacy")
 
 
 @functools.cache
@@ -289,28 +287,32 @@ class WordTypes(dict[str, tuple[int, ...]]):
     as in languages without spaces, are not cached.
 
     Attributes:
+        rules: Tokenization rules.
         numbers: The number of each word type.
+        identity: What the tokens of a text depend on, as JSON data.
     """
 
-    def __init__(self, *, lowercase: bool, normalize: Normalize = None, rules: Rules = "words") -> None:
+    def __init__(self, *, lowercase: bool = True, normalize: Normalize = None, rules: Rules = "words") -> None:
         super().__init__()
         library = backend({}, lowercase=lowercase, normalize=normalize, rules=rules)
         self._normalize, self._split = library.normalizer.normalize_str, library.pre_tokenizer.pre_tokenize_str
-        self._rules, self._lowercase = rules, lowercase
+        self.rules, self._lowercase = rules, lowercase
         self.numbers: dict[str, int] = {}
+        tokens = f"spaCy {spacy_version()}" if rules == "spacy" else {"words": TOKEN}.get(rules, BASIC_ENGLISH)
+        self.identity = [tokens, lowercase, normalize]
 
     def read(self, text: str) -> array[int]:
         """Returns the word types of the tokens of a text."""
-        if self._rules == "words":
+        if self.rules == "words":
             pieces = (_LINE_BREAK.sub(" ", text) if "<" in text else text).split(" ")
-        elif self._rules == "basic_english":
+        elif self.rules == "basic_english":
             pieces = [text]
         else:
             pieces = [text[start:end] for start, end in spacy_spans(text)]
         return array("i", chain.from_iterable(map(self.__getitem__, pieces)))
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
-        if self._rules == "words" and piece.isascii():  # faster than a call of the library
+        if self.rules == "words" and piece.isascii():  # faster than a call of the library
             tokens = _ASCII_TOKEN.findall(piece.lower() if self._lowercase else piece)
         else:
             tokens = [token for token, _ in self._split(self._normalize(piece))]

@@ -30,20 +30,15 @@ MIN_COVERAGE = 0.5
 """Share of training tokens with a vector below which the vectors probably do not fit the data."""
 
 
-def count_types(
-    tokens: NDArray[np.int32], offsets: NDArray[np.int64], rows: NDArray[np.int64], num_types: int
-) -> NDArray[np.int64]:
-    """Returns how often each of `num_types` word types occurs in the whole texts of `rows`, int64.
-
-    `tokens` are the types of all rows of the corpus, and `offsets` the start of each row and the end of the last.
-    """
-    is_counted = np.zeros(len(offsets) - 1, dtype=bool)
+def count_types(corpus: Corpus, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns how often each word type of a corpus occurs in the whole texts of some of its rows, int64."""
+    is_counted = np.zeros(len(corpus.token_offsets) - 1, dtype=bool)
     is_counted[rows] = True
-    counts = np.zeros(num_types, dtype=np.int64)
+    counts = np.zeros(len(corpus.words), dtype=np.int64)
     for first in range(0, len(is_counted), COUNTED_ROWS):
-        bounds = offsets[first : first + COUNTED_ROWS + 1]
+        bounds = corpus.token_offsets[first : first + COUNTED_ROWS + 1]
         kept = np.repeat(is_counted[first : first + COUNTED_ROWS], np.diff(bounds))
-        counts += np.bincount(tokens[bounds[0] : bounds[-1]][kept], minlength=num_types)
+        counts += np.bincount(corpus.tokens[bounds[0] : bounds[-1]][kept], minlength=len(counts))
     return counts
 
 
@@ -96,19 +91,17 @@ def coverage(
 
     `rows` are the rows of each split, and `ids` the ids of the word types of the corpus, by `lookup_table`.
     """
-    counts = count_types(corpus.tokens, corpus.token_offsets, rows["val"], len(ids))
+    counts = count_types(corpus, rows["val"])
     unknown = counts[ids == UNKNOWN_ID].sum() / max(1, counts.sum())
     messages = [f"Vocabulary: {len(words):,} words; {unknown:.1%} of the validation tokens are unknown."]
     if vectors is not None:
-        counts = count_types(corpus.tokens, corpus.token_offsets, rows["train"], len(ids))
+        counts = count_types(corpus, rows["train"])
         covered = counts[vectors.found_V.numpy()[ids]].sum() / counts.sum()
         known = int(vectors.found_V.sum())
         messages.append(
             f"Vectors: {vectors.name}, {vectors.vectors_VE.shape[1]} dimensions, for {known:,} of {len(words):,} words "
             f"({known / len(words):.1%}) and {covered:.1%} of the training tokens."
         )
-        if vectors.skipped:
-            messages.append(f"{vectors.name}: skipped lines whose word is empty or not UTF-8: {vectors.skipped:,}.")
         if covered < MIN_COVERAGE:
             messages.append(
                 "Most training tokens have no vector: are the vectors of another language, or in another case "

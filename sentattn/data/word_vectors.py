@@ -1,29 +1,68 @@
-"""Vectors of the words of a vocabulary, read from a file or computed from the training rows, and cached."""
+"""Vectors of the words of a vocabulary: read from a file or computed from the training rows, and cached.
+
+Files are GloVe or word2vec text, plain, compressed or in a zip, and torchtext's caches. torch is imported late, because
+the width of the vectors is checked with the settings; torchtext is never imported.
+"""
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import pickle
+import re
+import reprlib
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
-from typing import TypeAlias
+from typing import IO, TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
 from sentattn.config.schema import TRAIN
-from sentattn.data.cache import Progress, cached
-from sentattn.data.corpus import Corpus
+from sentattn.data.cache import Progress, cached, sample
+from sentattn.data.readers.archives import existing, neighbour, open_file, reading
 from sentattn.data.readers.download import fetch
 from sentattn.data.tokenizer import SPECIALS
-from sentattn.data.vector_file import VECTOR_NAMES, VectorFile, read_torchtext, torchtext_file
-from sentattn.errors import DataError, Fault
+from sentattn.errors import DataError, Fault, suggestion
 from sentattn.run import save_tensors
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sentattn.data.corpus import Corpus
+
+KEY = "data.vectors"
+ARCHIVES = {
+    "glove.6B": ("glove.6B.zip", (50, 100, 200, 300)),
+    "glove.42B": ("glove.42B.300d.zip", (300,)),
+    "glove.840B": ("glove.840B.300d.zip", (300,)),
+    "glove.twitter.27B": ("glove.twitter.27B.zip", (25, 50, 100, 200)),
+}
+VECTOR_NAMES = {
+    f"{series}.{width}d": (archive, width) for series, (archive, widths) in ARCHIVES.items() for width in widths
+}
+"""Archive and width of the vectors that can be downloaded by name."""
+TORCHTEXT, TORCHTEXT_FOLDER = "torchtext:", Path(".vector_cache")
+"""The prefix of names of vectors that torchtext has cached, and their folder in the working folder."""
+TORCHTEXT_FILES = {
+    r"glove\.(42B|6B|840B|twitter\.27B)\.(\d+d)": r"glove.\1.\2.txt.pt",
+    r"fasttext\.(\w+)\.300d": r"wiki.\1.vec.pt",
+    r"charngram\.100d": "charNgram.txt.pt",
+}
+"""torchtext's names of vectors, as patterns, and the file of each."""
+TEXT_ENDINGS = (".txt", ".vec")
+MAX_LINE_BYTES = 1 << 20
+"""A file whose first line is longer is no text."""
+MIN_WIDTH = 3
+"""A line with fewer numbers may be a header."""
+MAX_FLOAT32 = 3.4028234e38
+PROGRESS_LINES = 10_000
 FORMAT = 2
 TRAINED_FORMAT = "svd 1"
 WINDOW = 5
@@ -34,8 +73,7 @@ SCALE = 0.2
 """Root mean square of a word's vector."""
 VECTORS, WORDS = "vectors", "words"
 """Names of the matrix, one row per word, and of the list of words in the cached file."""
-OTHER_WORDS = "are they of another language, or in another case (data.lowercase)?"
-Table: TypeAlias = tuple[dict[str, int], Tensor]
+Table: TypeAlias = tuple[dict[str, int], "Tensor"]
 """The row of each word in vectors_FE, and vectors_FE, (words of the file, width), float32."""
 Vectors: TypeAlias = dict[str, NDArray[np.float32]]
 """The vector of each word."""
@@ -50,14 +88,12 @@ class WordVectors:
         vectors_VE: Vector of each id, special tokens included, float32; zeros if the word has no vector.
         found_V: Whether each id has a vector, bool.
         trained: Whether they were trained on the training rows.
-        skipped: Number of lines of the file whose word is empty or not UTF-8; 0 if the vectors come from the cache.
     """
 
     name: str
     vectors_VE: Tensor
     found_V: Tensor
     trained: bool = False
-    skipped: int = 0
 
     @property
     def fingerprint(self) -> str:
@@ -67,6 +103,190 @@ class WordVectors:
         content = hashlib.sha256(self.found_V.numpy().tobytes())
         content.update(self.vectors_VE.numpy().tobytes())
         return content.hexdigest()[:16]
+
+
+def width(vectors: str) -> int:
+    """Returns the width of the vectors that `data.vectors` names, from their name or the first lines of the file.
+
+    Raises:
+        DataError: If there is no such file, or it contains no vectors.
+    """
+    if path := torchtext_file(vectors):
+        return read_torchtext(path)[1].shape[1]
+    return VECTOR_NAMES[vectors][1] if vectors in VECTOR_NAMES else VectorFile.named(vectors).shape()[0]
+
+
+class VectorFile(NamedTuple):
+    """A file of vectors, or the member of a zip."""
+
+    path: Path
+    member: str = ""
+
+    def __str__(self) -> str:
+        return str(self.path / self.member)
+
+    @classmethod
+    def named(cls, vectors: str) -> VectorFile:
+        """Finds a local file; the path of a member of a zip begins with the path of the zip.
+
+        Raises:
+            DataError: If there is no such file, or the zip has several.
+        """
+        path = Path(vectors).expanduser()
+        file = next((place for place in (path, *path.parents) if place.is_file()), None)
+        if file is not None and zipfile.is_zipfile(file):
+            name = path.relative_to(file).as_posix()
+            with reading(file, KEY), zipfile.ZipFile(file) as archive:
+                names = [member for member in archive.namelist() if not member.startswith("__MACOSX/")]
+            texts = [member for member in names if member.endswith(TEXT_ENDINGS)]
+            if name in names or (name == "." and len(texts) == 1):
+                return cls(file, name if name in names else texts[0])
+            listed = reprlib.repr(texts or names)
+            message = f"{KEY}={file / name} must name one file in the archive, which contains {listed}."
+            raise DataError(Fault(KEY, "not_found", message + suggestion(name, names)))
+        if file == path:
+            return cls(path)
+        close = (
+            neighbour(path)
+            or suggestion(vectors, [TRAIN, *VECTOR_NAMES])
+            or f" The names are {', '.join(VECTOR_NAMES)}."
+        )
+        message = f"{KEY}={vectors} is neither {TRAIN}, a file nor the name of known vectors.{close}"
+        raise DataError(Fault(KEY, "not_found", message))
+
+    @property
+    def identity(self) -> tuple[str, str | None, int, int, str]:
+        """File name, member, size in bytes, modification time in nanoseconds, and a hash of both ends."""
+        with reading(self.path, KEY):
+            size, time, ends = sample(self.path)
+        return self.path.name, self.member or None, size, time, hashlib.sha256(ends).hexdigest()
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Opens it, decompressed.
+
+        Raises:
+            DataError: If it is damaged.
+        """
+        with reading(self.path, KEY):
+            if not self.member:
+                with open_file(self.path) as stream:
+                    yield stream
+                return
+            with zipfile.ZipFile(self.path) as archive:
+                try:
+                    member = archive.open(self.member)
+                except RuntimeError as error:  # encrypted, or a method of compression that is not known
+                    raise zipfile.BadZipFile(str(error)) from error
+                with member:
+                    yield member
+
+    def shape(self) -> tuple[int, int | None]:
+        """Returns the numbers per word, and the number of words in the header (word2vec), or None without one (GloVe).
+
+        Raises:
+            DataError: If the first lines are no vectors.
+        """
+        with self.open() as stream:
+            first, second = (stream.readline(MAX_LINE_BYTES).removeprefix(codecs.BOM_UTF8) for _ in range(2))
+        fields = first.split()
+        is_header = len(fields) == 2 and all(field.isdigit() for field in fields)
+        numbers = len(list(takewhile(_is_number, reversed(fields[1:]))))  # the first field is the word
+        width, line = (int(fields[1]), second.split()) if is_header else (numbers, fields)
+        if width < MIN_WIDTH or len(line) <= width or not all(map(_is_number, line[-width:])):
+            got = reprlib.repr((first + second).decode(errors="replace"))
+            message = (
+                f"{self} must begin with a word and at least {MIN_WIDTH} numbers, separated by spaces, optionally "
+                f"after a line WORDS NUMBERS with the number of words and the width, got {got}. Binary files are "
+                "converted by gensim: KeyedVectors.load_word2vec_format(FILE, binary=True).save_word2vec_format(OTHER)."
+            )
+            raise DataError(Fault(KEY, "damaged", message))
+        return width, int(fields[0]) if is_header else None
+
+    def lines(self, wanted: Collection[str], progress: Progress) -> Iterator[tuple[str, list[bytes]]]:
+        """Yields the wanted words and their numbers in file order, with one line in memory at a time.
+
+        Words may contain spaces, and end in a number such as `windows 95`: the vector is the last numbers of a line.
+        Lines of other words are checked for their number of fields only; a word may be empty or not UTF-8.
+
+        Raises:
+            DataError: With the number of the invalid line.
+        """
+        width, in_header = self.shape()
+        words = 0
+        with self.open() as stream:
+            for number, line in enumerate(stream, start=1):
+                if number % PROGRESS_LINES == 0:
+                    progress("Reading vectors", number, in_header)
+                fields = line.removeprefix(codecs.BOM_UTF8).split()
+                if not fields or (number == 1 and in_header is not None):
+                    continue
+                words += 1
+                word_fields, numbers = fields[:-width], fields[-width:]
+                word = b" ".join(word_fields).decode(errors="replace")
+                is_wanted = word in wanted
+                # More than one field before the numbers is rare: a word with a space, or a line with too many numbers.
+                last = word_fields[-1] if len(word_fields) > 1 else b""
+                is_longer = _is_number(last) and not last.isdigit()
+                is_read = is_wanted or not word
+                if len(numbers) < width or is_longer or (is_read and not all(map(_is_number, numbers))):
+                    got = reprlib.repr(line.decode(errors="replace").strip())
+                    message = f"{self}, line {number:,}: must be a word and {width} finite numbers, got {got}."
+                    raise DataError(Fault(KEY, "damaged", message))
+                if is_wanted:
+                    yield word, numbers
+        if in_header not in (None, words):
+            message = f"{self} must hold {in_header:,} words by its header, got {words:,}; it may be truncated."
+            raise DataError(Fault(KEY, "damaged", message))
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        return abs(float(field)) <= MAX_FLOAT32 and b"_" not in field  # False for NaN
+    except ValueError:
+        return False
+
+
+def torchtext_file(vectors: str) -> Path | None:
+    """Returns torchtext's file for `torchtext:NAME` or a path that ends in `.pt`; None for other vectors.
+
+    Raises:
+        DataError: If the file is missing, or torchtext has no vectors of this name.
+    """
+    name, path = vectors.removeprefix(TORCHTEXT), Path(vectors)
+    if name != vectors:
+        pattern = next((pattern for pattern in TORCHTEXT_FILES if re.fullmatch(pattern, name)), None)
+        if pattern is None:
+            message = f"{KEY}={vectors} must name vectors of torchtext, such as glove.6B.100d or fasttext.en.300d."
+            raise DataError(Fault(KEY, "unknown", message))
+        path = TORCHTEXT_FOLDER / re.sub(pattern, TORCHTEXT_FILES[pattern], name)
+    elif path.suffix != ".pt":
+        return None
+    return existing(path, KEY, "sentattn does not download it.")
+
+
+def read_torchtext(path: Path) -> tuple[list[str], Tensor]:
+    """Reads a file in which torchtext has cached vectors, without running code in it.
+
+    Returns:
+        The words, and vectors_FE, one row per word, float32.
+
+    Raises:
+        DataError: If the file holds something else.
+    """
+    import torch
+
+    try:
+        words, _, vectors_FE, width = torch.load(path, map_location="cpu", weights_only=True, mmap=None)
+        if vectors_FE.shape != (len(words), width) or not all(isinstance(word, str) for word in words):
+            raise ValueError("its words and vectors do not fit")
+        if not vectors_FE.isfinite().all():
+            raise ValueError("it holds NaN or infinite numbers")
+    except (OSError, RuntimeError, ValueError, TypeError, AttributeError, EOFError, pickle.UnpicklingError) as error:
+        reason = str(error).partition("\n")[0]
+        message = f"{path} must hold vectors cached by torchtext (words, their rows, a matrix, its width): {reason}"
+        raise DataError(Fault(KEY, "damaged", message)) from error
+    return words, vectors_FE.float()
 
 
 def read_vectors(
@@ -90,10 +310,8 @@ def read_vectors(
     wanted = {form for word in words for form in (word, word.lower())}
     cache_file = torchtext_file(vectors)
     file = VectorFile(cache_file) if cache_file else None if vectors in VECTOR_NAMES else VectorFile.named(vectors)
-    skipped = 0
 
     def read() -> Vectors:
-        nonlocal skipped
         table: Vectors = {}
         if cache_file:
             all_words, vectors_FE = read_torchtext(cache_file)
@@ -102,30 +320,30 @@ def read_vectors(
             source = file
             if source is None:
                 archive = fetch(VECTOR_NAMES[vectors][0], folder=cache, mirror=mirror, progress=progress)
-                source = VectorFile.named(str(archive / f"{vectors}.txt"))
+                source = VectorFile(archive, f"{vectors}.txt")
             for word, numbers in source.lines(wanted, progress):
-                if not word:
-                    skipped += 1
-                elif word not in table:
+                if word not in table:
                     table[word] = np.array(numbers, dtype=np.float32)
         if not table:
-            message = f"{vectors} has no vector for any word of the training rows; {OTHER_WORDS}"
-            raise DataError(Fault("data.vectors", "missing", message))
+            message = f"{vectors} has no vector for any word of the training rows; are they of another language, or in "
+            raise DataError(Fault(KEY, "missing", f"{message}another case (data.lowercase)?"))
         return table
 
     identity = [FORMAT, file.identity if file else vectors, sorted(wanted)]
     table = cached_table(identity, read, cache=cache, progress=progress)
-    return align(table, words, name=vectors if vectors in VECTOR_NAMES else Path(vectors).name, skipped=skipped)
+    return align(table, words, name=vectors if vectors in VECTOR_NAMES else Path(vectors).name)
 
 
-def align(table: Table, words: Sequence[str], *, name: str, trained: bool = False, skipped: int = 0) -> WordVectors:
+def align(table: Table, words: Sequence[str], *, name: str, trained: bool = False) -> WordVectors:
     """Returns the vectors of words by id; a word without a vector gets the vector of its lower case."""
+    import torch
+
     row_of, vectors_FE = table
     rows = [row_of.get(word, row_of.get(word.lower())) for word in words]
     vectors_VE = torch.zeros(len(SPECIALS) + len(words), vectors_FE.shape[1])
     found_V = torch.tensor([False] * len(SPECIALS) + [row is not None for row in rows])
     vectors_VE[found_V] = vectors_FE[[row for row in rows if row is not None]]
-    return WordVectors(name, vectors_VE, found_V, trained, skipped)
+    return WordVectors(name, vectors_VE, found_V, trained)
 
 
 def cached_table(identity: object, make: Callable[[], Vectors], *, cache: Path, progress: Progress) -> Table:
@@ -141,6 +359,8 @@ def cached_table(identity: object, make: Callable[[], Vectors], *, cache: Path, 
         return {word: row for row, word in enumerate(words)}, vectors_FE
 
     def write(fresh: Path) -> None:
+        import torch
+
         vectors = make()
         tensors = {VECTORS: torch.from_numpy(np.stack([*vectors.values()]))}
         save_tensors(tensors, fresh, {WORDS: json.dumps([*vectors])})
@@ -211,7 +431,7 @@ def factorize(
     counts = (counts_VV + counts_VV.T).tocoo()
     if not counts.nnz or words == 1:
         message = "data.vectors=train needs training texts of two known words: lower data.min_count, or leave it out."
-        raise DataError(Fault("data.vectors", "missing", message))
+        raise DataError(Fault(KEY, "missing", message))
     progress("Computing word vectors", 0, 1)
     number_V = counts.sum(axis=0).astype(np.float64)
     context_V = number_V**SMOOTHING / (number_V**SMOOTHING).sum()

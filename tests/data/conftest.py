@@ -10,6 +10,7 @@ import pytest
 from list_source import ListSource
 
 from sentattn.data.corpus import Corpus, Row, open_corpus
+from sentattn.data.tokenizer import WordTypes
 
 FILMS = {"train/neg": ["tt11", "tt12", "tt13"], "train/pos": ["tt21", "tt22", "tt23"]}
 REVIEWS = {
@@ -34,7 +35,7 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
         source = ListSource(given)
         most = max((row.label for listed in given.values() for row in listed), default=0)
         source.labels = (*ListSource.labels, *(f"class {i}" for i in range(2, most + 1)))
-        return open_corpus(source, tmp_path / "cache", name="given")[0]
+        return open_corpus(source, tmp_path / "cache", name="given", types=WordTypes())[0]
 
     return make
 

@@ -127,7 +127,7 @@ def _orders(lengths: np.ndarray, batch_size: int, epoch: int, seed: int = 3) -> 
 def test_ranks_share_every_batch_of_one_process(lengths, batch_size, epoch, world_size) -> None:
     for order in _orders(lengths, batch_size, epoch):
         whole = list(order)
-        shares = [OrderOfRank(order, rank=rank, world_size=world_size, share="rows") for rank in range(world_size)]
+        shares = [OrderOfRank(order, rank=rank, world_size=world_size) for rank in range(world_size)]
         for share in shares:
             share.set_epoch(epoch)
         assert {len(share) for share in shares} == {len(whole)}
@@ -139,7 +139,7 @@ def test_ranks_share_every_batch_of_one_process(lengths, batch_size, epoch, worl
 
 
 def test_shares_of_a_rank_change_each_epoch() -> None:
-    share = OrderOfRank(_orders(np.arange(1, 101), 8, 0)[0], rank=1, world_size=2, share="rows")
+    share = OrderOfRank(_orders(np.arange(1, 101), 8, 0)[0], rank=1, world_size=2)
     drawn = []
     for epoch in range(3):
         share.set_epoch(epoch)
@@ -152,7 +152,7 @@ def test_shares_of_a_rank_change_each_epoch() -> None:
 @given(**lengths_and_sizes, world_size=st.integers(1, 5))
 def test_each_batch_is_evaluated_by_one_rank(lengths, batch_size, world_size) -> None:
     order = length_batches(lengths, batch_size=batch_size)
-    measured = [OrderOfRank(order, rank=rank, world_size=world_size, share="batches") for rank in range(world_size)]
+    measured = [OrderOfRank(order, rank=rank, world_size=world_size) for rank in range(world_size)]
     assert [len(batches) for batches in measured] == [len(list(batches)) for batches in measured]
     in_turns = sorted((place, rank) for rank, batches in enumerate(measured) for place in range(len(batches)))
     parts = [iter(batches) for batches in measured]
@@ -198,7 +198,7 @@ def test_a_batch_has_the_ids_of_its_rows(corpus_of: Callable[..., Corpus]) -> No
     corpus = corpus_of(train=["a b c d e", "b a", "zzz", "e"])
     assert corpus.words == ["a", "b", "c", "d", "e", "zzz"]
     ids = np.array([10, 11, 12, 13, 14, 1])
-    rows = Split(corpus, np.array([3, 0, 1, 2]), ids=ids, tokenizer=Tokenizer([]), max_length=3, clip="both")
+    rows = Split(corpus, np.array([3, 0, 1, 2]), ids=ids, tokenizer=Tokenizer([], max_length=3))
     batch = rows[[1, 2, 3]]
     assert batch.tokens_BL.tolist() == [[10, 11, 14], [11, 10, 0], [1, 0, 0]]
     assert batch.mask_BL.tolist() == [[True, True, True], [True, True, False], [True, False, False]]
@@ -211,7 +211,7 @@ def test_a_batch_has_the_ids_of_its_rows(corpus_of: Callable[..., Corpus]) -> No
 def test_flat_concatenates_the_clipped_rows(corpus_of: Callable[..., Corpus], monkeypatch) -> None:
     monkeypatch.setattr("sentattn.data.corpus.FLAT_ROWS", 2)
     corpus = corpus_of(train=["a b c d e", "b a", "zzz", "e"])
-    rows = Split(corpus, np.array([3, 0, 1]), ids=np.arange(10, 16), tokenizer=Tokenizer([]), max_length=3, clip="both")
+    rows = Split(corpus, np.array([3, 0, 1]), ids=np.arange(10, 16), tokenizer=Tokenizer([], max_length=3))
     tokens, offsets = rows.flat()
     assert tokens.tolist() == [14, 10, 11, 14, 11, 10]
     assert offsets.tolist() == [0, 1, 4, 6]
@@ -227,9 +227,7 @@ def test_pad() -> None:
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_loader_resumes_within_an_epoch(corpus_of: Callable[..., Corpus], num_workers: int) -> None:
     corpus = corpus_of(train=[f"a{i} " * (1 + i % 5) for i in range(20)])
-    rows = Split(
-        corpus, np.arange(20), ids=np.arange(len(corpus.words)), tokenizer=Tokenizer([]), max_length=None, clip="head"
-    )
+    rows = Split(corpus, np.arange(20), ids=np.arange(len(corpus.words)), tokenizer=Tokenizer([]))
 
     def epochs(loader: BatchLoader, first: int) -> list[list[list[int]]]:
         passes = []
@@ -257,9 +255,7 @@ def test_a_loader_resumes_within_an_epoch(corpus_of: Callable[..., Corpus], num_
 
 def test_batches_leave_the_random_state_unchanged(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=["a", "b"])
-    rows = Split(
-        corpus, np.arange(2), ids=np.arange(len(corpus.words)), tokenizer=Tokenizer([]), max_length=None, clip="head"
-    )
+    rows = Split(corpus, np.arange(2), ids=np.arange(len(corpus.words)), tokenizer=Tokenizer([]))
     before = torch.get_rng_state()
     assert len(list(BatchLoader(rows, length_batches(rows.lengths, batch_size=1), 0))) == 2
     assert torch.equal(before, torch.get_rng_state())

@@ -46,21 +46,6 @@ def test_rows_of_a_corpus(corpus_of: Callable[..., Corpus]) -> None:
     assert corpus.row_ids[2] == b"e3b0c44298fc1c14"
 
 
-def test_more_rows_than_a_chunk_keep_their_order(corpus_of: Callable[..., Corpus]) -> None:
-    corpus = corpus_of(train=[f"w{i} x" for i in range(2345)])
-    assert words(corpus, 0) == ["w0", "x"]
-    assert words(corpus, 1000) == ["w1000", "x"]
-    assert words(corpus, 2344)[0] == "w2344"
-
-
-def test_a_limit_takes_both_classes_and_keeps_positions(tmp_path: Path) -> None:
-    rows = [Row(f"n{i}", 0) for i in range(6)] + [Row(f"p{i}", 1) for i in range(6)]
-    build_words(ListSource({"train": rows, "test": rows[:1]}), tmp_path, limit=4)
-    corpus = Corpus(tmp_path)
-    assert [corpus.text(i) for i in range(5)] == ["n0", "n3", "p0", "p3", "n0"]
-    assert corpus.positions.tolist() == [0, 3, 6, 9, 0]
-
-
 def test_a_limit_keeps_all_fields_of_a_row(tmp_path: Path) -> None:
     rows = [Row(f"text {i}", i % 2, f"film {i // 4}", ((i, i + 2), (7, 9))[: i % 3]) for i in range(12)]
     (tmp_path / "some").mkdir()
@@ -110,11 +95,6 @@ def test_memory_of_a_row_is_a_few_bytes(tmp_path: Path, limit: int | None) -> No
 
     peak(10)
     assert (peak(3000) - peak(1000)) / 2000 < 120
-
-
-def test_case_is_kept_without_lowercase(tmp_path: Path) -> None:
-    build_words(ListSource({"train": [Row("A a", 0)]}), tmp_path, lowercase=False)
-    assert Corpus(tmp_path).words == ["A", "a"]
 
 
 def test_rows_without_a_word_are_refused(tmp_path: Path) -> None:

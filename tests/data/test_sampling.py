@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sentattn.data.corpus import NO_GROUP, apportion, spread
+from sentattn.data.corpus import NO_GROUP, apportion
 from sentattn.data.splits import draw, draw_groups
 
 Grouped = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -42,12 +42,6 @@ def test_shares_add_up_to_the_total(sizes: list[int], total: int) -> None:
     assert shares.sum() == min(total, sum(sizes))
     assert (shares >= 0).all()
     assert (shares <= sizes).all()
-
-
-def test_spread_takes_each_class_evenly() -> None:
-    labels = np.array([0] * 10 + [1] * 10)
-    assert spread(labels, 4).tolist() == [0, 5, 10, 15]
-    assert spread(labels, 99).tolist() == list(range(20))
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(0, 70), st.integers(0, 3))
@@ -106,11 +100,3 @@ def test_rows_without_groups_are_drawn_as_rows(rows: Grouped, total: int, seed: 
     kept = [label for label in set(labels) if expected[labels == label].all()]  # each keeps a row for training
     assert not (drawn & ~expected).any()
     assert sorted(labels[expected & ~drawn]) == sorted(kept)
-
-
-def test_another_seed_draws_other_groups() -> None:
-    labels, groups = np.arange(400) % 2, np.arange(400) // 4
-    one, again, other = (draw_groups(labels, groups, 40, seed) for seed in (0, 0, 1))
-    assert one.sum() == other.sum() == 40
-    assert (one == again).all()
-    assert (one != other).any()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import metadata
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -67,8 +67,5 @@ def test_a_saved_tokenizer_has_the_same_ids(tmp_path: Path) -> None:
 
 
 def test_without_spacy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def missing(name: str) -> str:
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "version", missing)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert refused(Demo(tokenizer="spacy", cache_dir=str(tmp_path)).prepare) == [("data.tokenizer", "package")]

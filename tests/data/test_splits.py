@@ -11,12 +11,19 @@ import numpy as np
 import pytest
 from refusals import assert_refused, fault_of, refused
 
+from sentattn.data import splits
 from sentattn.data.corpus import Corpus, Row
-from sentattn.data.splits import MAX_TEST_ROWS, By, Selection, draw_folds, few_rows, num_rows, odd_labels, select
+from sentattn.data.splits import MAX_TEST_ROWS, By, Division, Selection, draw_folds, few_rows, num_rows, odd_labels
 
 # Row 1 repeats row 0; "both" stands in train and test; test repeats itself once.
 TRAIN = ["one", "one", "two", "both", "three"]
 TEST = ["both", "four", "four"]
+
+
+def select(corpus: Corpus, **settings: object) -> Selection:
+    division = Division()
+    vars(division).update(settings)
+    return splits.select(corpus, division)
 
 
 def texts(corpus: Corpus, rows: list[int]) -> list[str]:
@@ -25,7 +32,7 @@ def texts(corpus: Corpus, rows: list[int]) -> list[str]:
 
 def test_duplicates_are_counted_and_kept(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=TRAIN, test=TEST)
-    selection = select(corpus, drop_duplicates=False, val_size=2, split_seed=0)
+    selection = select(corpus, val_size=2)
     assert {split: len(rows) for split, rows in selection.rows.items()} == {"train": 3, "val": 2, "test": 3}
     assert list(selection.rows) == ["train", "val", "test"]
     [note] = selection.notes
@@ -34,7 +41,7 @@ def test_duplicates_are_counted_and_kept(corpus_of: Callable[..., Corpus]) -> No
 
 def test_duplicates_are_dropped_outside_the_test_rows(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=TRAIN, test=TEST)
-    selection = select(corpus, drop_duplicates=True, val_size=1, split_seed=0)
+    selection = select(corpus, drop_duplicates=True, val_size=1)
     assert sorted(texts(corpus, [*selection.rows["train"], *selection.rows["val"]])) == ["one", "three", "two"]
     assert texts(corpus, selection.rows["test"]) == TEST
     assert "were dropped" in selection.notes[0]
@@ -42,36 +49,33 @@ def test_duplicates_are_dropped_outside_the_test_rows(corpus_of: Callable[..., C
 
 def test_training_rows_that_are_all_dropped_are_named(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=TEST, test=TEST)
-    fault = fault_of(lambda: select(corpus, drop_duplicates=True, val_size=1, split_seed=0))
-    assert (fault.key, fault.kind) == ("data.drop_duplicates", "missing")
+    assert refused(lambda: select(corpus, drop_duplicates=True, val_size=1)) == [("data.drop_duplicates", "missing")]
 
 
 def test_a_source_keeps_its_own_validation_rows(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=["a", "b"], val=["b", "c"], test=["c", "d"])
-    kept = select(corpus, drop_duplicates=False, val_size=None, split_seed=0)
+    kept = select(corpus)
     assert texts(corpus, kept.rows["val"]) == ["b", "c"]
-    dropped = select(corpus, drop_duplicates=True, val_size=None, split_seed=0)
+    dropped = select(corpus, drop_duplicates=True)
     assert [texts(corpus, dropped.rows[split]) for split in ("train", "val", "test")] == [["a"], ["b"], ["c", "d"]]
 
 
 def test_rows_without_a_word_are_dropped_and_counted(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=["a", " ", "b", "<br />"], test=["c"])
-    selection = select(corpus, drop_duplicates=False, val_size=1, split_seed=0)
+    selection = select(corpus, val_size=1)
     assert len(selection.rows["train"]) + len(selection.rows["val"]) == 2
     assert [re.findall(r"\d+", note) for note in selection.notes] == [["2"]]
 
 
 def test_a_split_without_rows_is_refused(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=["a", "b", "c"], test=[" "])
-    fault = fault_of(lambda: select(corpus, drop_duplicates=False, val_size=1, split_seed=0))
-    assert fault.kind == "missing"
-    assert "test" in fault.message
+    assert_refused(lambda: select(corpus, val_size=1), "data.test", "missing", "test")
 
 
 def test_fingerprint_follows_texts_labels_and_splits(corpus_of: Callable[..., Corpus]) -> None:
     def fingerprint(seed: int = 0, **rows: list[Row | str]) -> str:
         corpus = corpus_of(**rows)
-        return select(corpus, drop_duplicates=False, val_size=4, split_seed=seed).fingerprint(corpus)
+        return select(corpus, val_size=4, split_seed=seed).fingerprint(corpus)
 
     train = [f"text {i}" for i in range(20)]
     same = fingerprint(train=train, test=["x"])
@@ -94,7 +98,7 @@ def numbers(corpus: Corpus, selection: Selection, split: str) -> list[int]:
 
 def test_the_test_split_is_the_last_tenth_by_default(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY)
-    selection = select(corpus, drop_duplicates=False, val_size=0.1, split_seed=0)
+    selection = select(corpus, val_size=0.1)
     assert list(selection.rows) == ["train", "val", "test"]
     assert numbers(corpus, selection, "test") == list(range(90, 100))
     assert len(selection.rows["val"]) == 9
@@ -108,7 +112,7 @@ def test_the_default_test_split_has_a_greatest_size(
     assert MAX_TEST_ROWS == 10_000
     monkeypatch.setattr("sentattn.data.splits.MAX_TEST_ROWS", 6)
     corpus = corpus_of(train=MANY)
-    selection = select(corpus, drop_duplicates=False, val_size=5, split_seed=0)
+    selection = select(corpus, val_size=5)
     assert numbers(corpus, selection, "test") == list(range(94, 100))
 
 
@@ -119,15 +123,8 @@ def test_test_rows_split_off_equal_a_test_split_of_the_source(corpus_of: Callabl
     assert len(prints) == 1
 
 
-@pytest.mark.parametrize(("size", "last"), [(4, 4), (0.25, 25)])
-def test_test_size_takes_the_last_rows(corpus_of: Callable[..., Corpus], size: float, last: int) -> None:
-    corpus = corpus_of(train=MANY)
-    selection = select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=size)
-    assert numbers(corpus, selection, "test") == list(range(100 - last, 100))
-
-
 def test_no_training_rows_are_set_aside_for_testing(corpus_of: Callable[..., Corpus]) -> None:
-    settings = {"drop_duplicates": False, "val_size": 1, "split_seed": 0, "test_size": 0}
+    settings = {"val_size": 1, "test_size": 0}
     corpus = corpus_of(train=MANY[:3])
     assert {split: len(rows) for split, rows in select(corpus, **settings).rows.items()} == {"train": 2, "val": 1}
     tested = corpus_of(train=MANY[:3], test=MANY[3:])
@@ -139,7 +136,7 @@ def test_test_seed_draws_stratified_test_rows(corpus_of: Callable[..., Corpus]) 
     tested = []
     for test_seed, split_seed in ((1, 0), (1, 5), (2, 0)):
         settings = {"test_seed": test_seed, "split_seed": split_seed, "test_size": 20}
-        selection = select(corpus, drop_duplicates=False, val_size=10, **settings)
+        selection = select(corpus, val_size=10, **settings)
         assert [sum(n % 5 == label for n in numbers(corpus, selection, "test")) for label in range(5)] == [4] * 5
         assert sorted(n for split in selection.rows for n in numbers(corpus, selection, split)) == list(range(100))
         assert f"20 (data.test_seed={test_seed}) of its 100 rows" in selection.notes[0]
@@ -149,33 +146,20 @@ def test_test_seed_draws_stratified_test_rows(corpus_of: Callable[..., Corpus]) 
 
 def test_some_test_rows_of_the_source_may_be_drawn(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY[:50], test=MANY[50:])
-    last = select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=10)
-    drawn = select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=0.2, test_seed=0)
+    last = select(corpus, val_size=10, test_size=10)
+    drawn = select(corpus, val_size=10, test_size=0.2, test_seed=0)
     assert numbers(corpus, last, "test") == list(range(90, 100))
     assert len(drawn.rows["test"]) == 10
     assert min(numbers(corpus, drawn, "test")) >= 50
     assert len(last.rows["train"]) + len(last.rows["val"]) == 50
     assert last.notes == drawn.notes == []
-
-
-def test_all_test_rows_of_the_source_may_be_drawn(corpus_of: Callable[..., Corpus]) -> None:
-    corpus = corpus_of(train=MANY[:50], test=MANY[50:])
-    assert len(select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=50).rows["test"]) == 50
-    fault = fault_of(lambda: select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_size=51))
-    assert (fault.key, fault.kind) == ("data.test_size", "range")
-
-
-def test_test_seed_without_effect_is_refused(corpus_of: Callable[..., Corpus]) -> None:
-    corpus = corpus_of(train=MANY[:50], test=MANY[50:])
-    fault = fault_of(lambda: select(corpus, drop_duplicates=False, val_size=10, split_seed=0, test_seed=3))
-    assert (fault.key, fault.kind) == ("data.test_seed", "no_effect")
+    assert len(select(corpus, val_size=10, test_size=50).rows["test"]) == 50
+    assert refused(lambda: select(corpus, val_size=10, test_size=51)) == [("data.test_size", "range")]
 
 
 def test_fewer_training_rows_leave_the_other_splits_unchanged(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY)
-    whole, some = (
-        select(corpus, drop_duplicates=False, val_size=10, split_seed=4, train_size=size) for size in (None, 30)
-    )
+    whole, some = (select(corpus, val_size=10, split_seed=4, train_size=size) for size in (None, 30))
     assert numbers(corpus, some, "val") == numbers(corpus, whole, "val")
     assert numbers(corpus, some, "test") == numbers(corpus, whole, "test")
     trained = numbers(corpus, some, "train")
@@ -186,7 +170,7 @@ def test_fewer_training_rows_leave_the_other_splits_unchanged(corpus_of: Callabl
 
 def test_the_seed_of_training_rows_draws_others_and_leaves_the_other_splits(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY)
-    settings = {"drop_duplicates": False, "val_size": 10, "split_seed": 4}
+    settings = {"val_size": 10, "split_seed": 4}
     default, same, other = (select(corpus, **settings, train_size=30, train_seed=seed) for seed in (None, 4, 5))
     assert numbers(corpus, default, "train") == numbers(corpus, same, "train") != numbers(corpus, other, "train")
     assert numbers(corpus, default, "val") == numbers(corpus, other, "val")
@@ -197,7 +181,7 @@ def test_the_seed_of_training_rows_draws_others_and_leaves_the_other_splits(corp
 
 def test_more_training_rows_than_there_are_is_refused(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=MANY)
-    settings = {"drop_duplicates": False, "split_seed": 0, "val_size": 10, "test_size": 10}
+    settings = {"val_size": 10, "test_size": 10}
     assert refused(lambda: select(corpus, train_size=500, **settings)) == [("data.train_size", "range")]
     assert len(select(corpus, train_size=80, **settings).rows["train"]) == 80
 
@@ -212,8 +196,7 @@ def groups(corpus: Corpus, rows: Sequence[int]) -> set[str]:
 @pytest.mark.parametrize("settings", [{}, {"train_size": 40}, {"drop_duplicates": True}])
 def test_validation_rows_are_whole_groups(corpus_of: Callable[..., Corpus], settings: dict[str, object]) -> None:
     corpus = corpus_of(train=[*FILMS, FILMS[0]], test=["x"])
-    settings = {"drop_duplicates": False, **settings}
-    selection = select(corpus, val_size=12, split_seed=0, val_by="group", **settings)  # type: ignore[arg-type]
+    selection = select(corpus, val_size=12, val_by="group", **settings)
     train, val = selection.rows["train"], selection.rows["val"]
     assert (len(val), len(groups(corpus, val))) == (12, 2)
     assert not groups(corpus, train) & groups(corpus, val)
@@ -223,7 +206,7 @@ def test_validation_rows_are_whole_groups(corpus_of: Callable[..., Corpus], sett
 
 def test_test_rows_are_whole_groups(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=FILMS)
-    selection = select(corpus, drop_duplicates=False, val_size=0.1, split_seed=0, test_seed=0, val_by="group")
+    selection = select(corpus, val_size=0.1, test_seed=0, val_by="group")
     assert {split: len(rows) for split, rows in selection.rows.items()} == {"train": 96, "val": 12, "test": 12}
     in_splits = [group for rows in selection.rows.values() for group in groups(corpus, rows)]
     assert len(in_splits) == len(set(in_splits)) == 20
@@ -233,13 +216,11 @@ def test_test_rows_are_whole_groups(corpus_of: Callable[..., Corpus]) -> None:
 
 def test_rows_without_a_group_are_drawn_and_counted(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=[*FILMS, *MANY[:60]], test=["x"])
-    selection = select(corpus, drop_duplicates=False, val_size=18, split_seed=0, val_by="group")
+    selection = select(corpus, val_size=18, val_by="group")
     assert len(selection.rows["val"]) == 18
     assert re.findall(r"\d+ of \d+ \w+", selection.notes[-1]) == ["2 of 20 groups", "6 of 60 rows"]
     corpus = corpus_of(train=MANY, test=["x"])
-    by_group, by_row = (
-        select(corpus, drop_duplicates=False, val_size=18, split_seed=3, val_by=by) for by in ("group", "row")
-    )
+    by_group, by_row = (select(corpus, val_size=18, split_seed=3, val_by=by) for by in ("group", "row"))
     assert by_group.fingerprint(corpus) == by_row.fingerprint(corpus)
 
 
@@ -248,7 +229,7 @@ def test_names_of_groups_do_not_matter(corpus_of: Callable[..., Corpus], seed: i
     names = np.random.default_rng(seed).permutation(20)
     renamed = [replace(row, group=f"a {names[i // 6]}") for i, row in enumerate(FILMS)]
     one, other = (
-        select(corpus_of(train=rows, test=["x"]), drop_duplicates=False, val_size=0.2, split_seed=seed, val_by="group")
+        select(corpus_of(train=rows, test=["x"]), val_size=0.2, split_seed=seed, val_by="group")
         for rows in (FILMS, renamed)
     )
     assert one.rows["val"].tolist() == other.rows["val"].tolist()
@@ -256,8 +237,7 @@ def test_names_of_groups_do_not_matter(corpus_of: Callable[..., Corpus], seed: i
 
 def test_one_group_cannot_be_divided(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=[Row(f"text {i}", i % 2, group="film") for i in range(20)], test=["x"])
-    fault = fault_of(lambda: select(corpus, drop_duplicates=False, val_size=2, split_seed=0, val_by="group"))
-    assert (fault.key, fault.kind) == ("data.val_by", "conflict")
+    assert refused(lambda: select(corpus, val_size=2, val_by="group")) == [("data.val_by", "conflict")]
 
 
 @pytest.mark.parametrize(("size", "number"), [(1, 1), (7, 7), (8, 8), (0.1, 1), (0.04, 1), (0.24, 2), (0.8, 8)])
@@ -267,7 +247,7 @@ def test_a_size_is_a_number_or_a_share(size: float, number: int) -> None:
 
 def test_validation_rows_have_the_shares_of_the_classes(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=[Row(f"text {i}", int(i >= 80)) for i in range(100)], test=["x"])
-    rows = select(corpus, drop_duplicates=False, val_size=10, split_seed=0).rows
+    rows = select(corpus, val_size=10).rows
     assert np.bincount(corpus.labels[rows["val"]]).tolist() == [8, 2]
     assert sorted([*rows["train"], *rows["val"]]) == list(range(100))
     assert all((np.diff(rows[split]) > 0).all() for split in ("train", "val"))
@@ -276,10 +256,7 @@ def test_validation_rows_have_the_shares_of_the_classes(corpus_of: Callable[...,
 @pytest.mark.parametrize("size", [10, 11, 0.0, 0.99])
 def test_a_size_that_leaves_a_split_empty_is_refused(corpus_of: Callable[..., Corpus], size: float) -> None:
     corpus = corpus_of(train=[f"text {i}" for i in range(10)], test=["x"])
-    fault = fault_of(lambda: select(corpus, drop_duplicates=False, val_size=size, split_seed=0))
-    assert (fault.key, fault.kind) == ("data.val_size", "range")
-    assert "1 to 9 of 10 " in fault.message
-    assert f"got {size}" in fault.message
+    assert_refused(lambda: select(corpus, val_size=size), "data.val_size", "range", "1 to 9 of 10 ", f"got {size}")
 
 
 def test_one_row_cannot_be_split() -> None:
@@ -295,7 +272,7 @@ def test_the_fewest_rows_that_can_be_split(
 ) -> None:
     def selected(rows: int) -> dict[str, int]:
         given = {split: [f"{split} {i}" for i in range(rows)] for split in splits}
-        rows_of = select(corpus_of(**given), drop_duplicates=False, val_size=val_size, split_seed=0).rows
+        rows_of = select(corpus_of(**given), val_size=val_size).rows
         return {split: len(found) for split, found in rows_of.items()}
 
     assert selected(least)["train"] == 2
@@ -322,7 +299,7 @@ def test_classes_with_few_rows_are_warned_of(
     corpus = corpus_of(
         **{split: [Row(f"{split} {i}", one) for i, one in enumerate(its)] for split, its in labels.items()}
     )
-    rows = select(corpus, drop_duplicates=False, val_size=None, split_seed=0).rows
+    rows = select(corpus).rows
     messages = few_rows(corpus, rows, ("good", "bad"))
     assert len(messages) == bool(named)
     assert all(name in messages[0] for name in named)
@@ -360,7 +337,7 @@ def test_many_groups_and_classes_take_little_memory(corpus_of: Callable[..., Cor
     corpus = corpus_of(train=rows, test=["x"])
     tracemalloc.start()
     try:
-        selection = select(corpus, drop_duplicates=False, val_size=0.25, split_seed=0, val_by="group")
+        selection = select(corpus, val_size=0.25, val_by="group")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -370,7 +347,7 @@ def test_many_groups_and_classes_take_little_memory(corpus_of: Callable[..., Cor
 
 def folds_of(corpus: Corpus, folds: int, seed: int = 0, by: By = "row") -> list[Selection]:
     """The selections with each fold as the test set."""
-    settings = {"drop_duplicates": False, "val_size": 0.1, "split_seed": seed}
+    settings = {"val_size": 0.1, "split_seed": seed}
     return [select(corpus, **settings, val_by=by, folds=folds, fold=fold) for fold in range(folds)]
 
 
@@ -424,5 +401,5 @@ def test_rows_that_cannot_be_divided_into_folds(
 
 
 def test_a_fold_that_there_is_not(corpus_of: Callable[..., Corpus]) -> None:
-    settings = {"drop_duplicates": False, "val_size": 0.1, "split_seed": 0}
+    settings = {"val_size": 0.1}
     assert refused(lambda: select(corpus_of(train=MANY), **settings, folds=5, fold=5)) == [("data.fold", "range")]  # type: ignore[arg-type]

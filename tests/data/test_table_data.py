@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from refusals import assert_refused, fault_of, refused
+from refusals import assert_refused, refused
 
 from sentattn.data.datasets.table import Table
 
@@ -63,14 +63,6 @@ def test_val_and_test_files_are_used_whole(table_of: Callable[..., Table], tmp_p
     assert len(table_of(test=test, test_size=3).split("test")) == 3
 
 
-def test_rows_without_a_text_are_dropped_and_counted(table_of: Callable[..., Table], tmp_path: Path) -> None:
-    path = Path(write(tmp_path / "gaps.csv"))
-    path.write_text(path.read_text() + ",bad\n  ,good\n")
-    data = table_of(train=str(path), test=write(tmp_path / "test.csv", "other"))
-    assert len(data.split("train")) + len(data.split("val")) == 60
-    assert [re.findall(r"\d+", line) for line in data.report if line.startswith("Dropped")] == [["2"]]
-
-
 def test_rows_without_a_label_are_skipped_and_counted_each_time(table_of: Callable[..., Table], tmp_path: Path) -> None:
     path = Path(write(tmp_path / "gaps.csv"))
     path.write_text(path.read_text() + "new,\nnewer,\n")
@@ -90,37 +82,9 @@ def test_a_cached_table_is_not_read_again(table_of: Callable[..., Table], monkey
     assert (second.labels, second.ordered) == (first.labels, first.ordered) == (("bad", "ok", "good"), True)
 
 
-def test_other_settings_of_the_same_file_are_another_corpus(table_of: Callable[..., Table]) -> None:
-    assert (
-        table_of().split("test").labels.tolist()
-        != table_of(classes=["ok", "good", "bad"]).split("test").labels.tolist()
-    )
-
-
-@pytest.mark.parametrize(
-    "harm",
-    [
-        lambda lines: [*lines, "never, in quotes,bad\n"],
-        lambda lines: [*lines, "text,\n"],
-        lambda lines: lines[:21],
-        lambda lines: ["review,label\n", *lines[1:]],
-    ],
-)
-def test_a_faulty_table_leaves_no_cache(
-    table_of: Callable[..., Table], tmp_path: Path, harm: Callable[[list[str]], list[str]]
-) -> None:
-    path = Path(write(tmp_path / "faulty.csv"))
-    path.write_text("".join(harm(path.read_text().splitlines(keepends=True))))
-    assert str(path) in fault_of(table_of(train=str(path)).prepare).message
-    assert [file.suffix for file in (tmp_path / "cache").iterdir()] == [".lock"]
-
-
 @pytest.mark.parametrize(
     ("settings", "key", "kind"),
     [
-        ({"classes": ["bad", "bad"]}, "data.classes", "range"),
-        ({"text": "label"}, "data.text", "conflict"),
-        ({"val": "val.csv", "val_size": 0.1}, "data.val_size", "no_effect"),
         ({"group": "label"}, "data.label", "conflict"),
         ({"val_by": "group"}, "data.group", "missing"),
         ({"classes": "bad"}, "classes", "type"),
@@ -129,10 +93,6 @@ def test_a_faulty_table_leaves_no_cache(
 )
 def test_faulty_settings(table_of: Callable[..., Table], settings: dict[str, Any], key: str, kind: str) -> None:
     assert refused(lambda: table_of(**settings)) == [(key, kind)]
-
-
-def test_faulty_settings_are_reported_together(table_of: Callable[..., Table]) -> None:
-    assert len(refused(lambda: table_of(classes=["bad"], text="label", val="val.csv", val_size=3))) == 3
 
 
 def test_a_table_needs_a_file() -> None:

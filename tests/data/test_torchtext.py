@@ -15,8 +15,7 @@ from torchtext.vocab import Vectors
 from sentattn.data.datamodule import TextData
 from sentattn.data.tokenizer import Tokenizer
 from sentattn.data.torchtext import from_torchtext
-from sentattn.data.vector_file import torchtext_file
-from sentattn.data.word_vectors import read_vectors
+from sentattn.data.word_vectors import read_vectors, torchtext_file
 
 FIELDS = (("text", Field(tokenize="basic_english", lower=True)), ("label", LabelField()))
 REVIEWS = [('A "very" good film; it\'s fun.<br />Yes!', "pos"), ("Bad, bad (really) film: no.", "neg")]

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from refusals import refused
 
+from sentattn.data.corpus import Corpus
 from sentattn.data.vocabulary import count_types, frequent_types, lookup_table, unspaced
 
 COUNTS = np.array([2, 5, 0, 5, 1])
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 100])
-def test_counts_of_chosen_rows(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_of_chosen_rows(at_once: int, corpus_of: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sentattn.data.vocabulary.COUNTED_ROWS", at_once)
-    tokens, offsets = np.array([0, 1, 1, 2, 3, 3, 3], dtype=np.int32), np.array([0, 3, 4, 7])
-    assert count_types(tokens, offsets, np.array([0, 2]), 5).tolist() == [1, 2, 0, 3, 0]
-    assert count_types(tokens, offsets, np.array([1]), 5).tolist() == [0, 0, 1, 0, 0]
-    assert count_types(tokens, offsets, np.array([], dtype=np.int64), 5).tolist() == [0, 0, 0, 0, 0]
+    corpus = corpus_of(train=["a b b", "c", "d d d"], test=["e"])
+    for rows, counts in (([0, 2], [1, 2, 0, 3, 0]), ([1], [0, 0, 1, 0, 0]), ([], [0] * 5)):
+        assert count_types(corpus, np.array(rows, dtype=np.int64)).tolist() == counts
 
 
 def test_ranks_by_count_and_then_by_word() -> None:

@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from list_source import ListSource
 from numpy.typing import NDArray
-from refusals import assert_refused, fault_of, refused
-from safetensors import SafetensorError
+from refusals import assert_refused, refused
 
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
@@ -201,23 +200,3 @@ def test_a_trained_model_needs_no_vectors(tmp_path: Path, data_of: Callable[...,
     data = data_of(tmp_path / "nowhere.txt")
     data.prepare(words=["bad", "film"])
     assert data.word_vectors is None
-
-
-def test_lines_without_a_word_are_skipped_and_counted(file: Path, data_of: Callable[..., ListData]) -> None:
-    file.write_bytes(TEXT.encode() + b" 1 2 3\n\xf6\xff 4 5 6\n")
-    data = data_of(vectors=str(file))
-    data.prepare()
-    assert [message for message in data.report if "skipped" in message and "2." in message and file.name in message]
-
-
-def test_a_full_disk_while_vectors_are_cached_is_reported(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
-
-    monkeypatch.setattr("safetensors.torch.save_file", full)
-    fault = fault_of(lambda: read(file, "the", cache=tmp_path / "cache"))
-    assert (fault.key, fault.kind) == ("data.cache_dir", "unwritable")
-    assert "No space left on device" in fault.message
-    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]

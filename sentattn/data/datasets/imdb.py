@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from sentattn.config.types import Count, Fraction, Whole, checked
 from sentattn.data.cache import Progress, cache_folder, no_progress, sha256
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
-from sentattn.data.readers.archives import existing, reading, tar_files
+from sentattn.data.readers.archives import existing, read_to_end, reading
 from sentattn.data.readers.download import fetch
 from sentattn.errors import DataError, Fault
 
@@ -26,7 +27,7 @@ WHERE = (
     "https://ai.stanford.edu/~amaas/data/sentiment/) or a folder with its content; leave it out to have it downloaded."
 )
 # Reviews are <number>_<stars>.txt; train/unsup holds unlabelled ones, which are no third class.
-FILE = re.compile(r"(?:.*/)?(train|test)/(?:(neg|pos)/(\d+)_(\d+)|urls_(neg|pos))\.txt")
+FILE = re.compile(r"(?:^|(?<=/))(train|test)/(?:(neg|pos)/(\d+)_(\d+)|urls_(neg|pos))\.txt$")
 FILM = re.compile(rb"/title/(tt\d+)/")
 CLASSES = ("neg", "pos")
 
@@ -46,7 +47,7 @@ class ImdbSource(Source):
         with reading(self._path, KEY, WHERE):
             if not self._path.is_dir():
                 return sha256(self._path)
-            listing = [(name, file.stat()) for name, file in _files(self._path)]
+            listing = [(match[0], file.stat()) for match, file in self._files()]
         lines = "\n".join(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in sorted(listing))
         return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
 
@@ -58,21 +59,21 @@ class ImdbSource(Source):
 
     def stars(self, split: str) -> list[int]:
         """Returns the stars of the rows of a split, in order, from the names of the files."""
-        matches = (FILE.fullmatch(name) for name, _ in self._contents())
-        reviews = ((CLASSES.index(m[2]), int(m[3]), int(m[4])) for m in matches if m and m[1] == split and m[3])
+        matches = (match for match, _ in self._contents() if match[1] == split and match[2])
+        reviews = ((CLASSES.index(match[2]), int(match[3]), int(match[4])) for match in matches)
         return [stars for *_, stars in sorted(reviews)]
 
     def _read_all(self) -> dict[str, list[Row]]:
         """Reads both splits, since an archive can only be read sequentially."""
         reviews: dict[tuple[str, str], dict[tuple[int, int], str]] = {}
         films: dict[tuple[str, str], list[str]] = {}
-        for name, content in self._contents():
-            if (match := FILE.fullmatch(name)) and match[5]:
+        for match, content in self._contents():
+            if match[5]:
                 matches = (FILM.search(line) for line in content.splitlines())
                 films[match[1], match[5]] = [film[1].decode() if film else "" for film in matches]
-            elif match:
+            else:
                 review = int(match[3]), int(match[4])
-                reviews.setdefault((match[1], match[2]), {})[review] = self._decode(name, content)
+                reviews.setdefault((match[1], match[2]), {})[review] = self._decode(match[0], content)
         for split in self.splits:
             for kind in CLASSES:
                 if (split, kind) not in reviews:
@@ -88,16 +89,25 @@ class ImdbSource(Source):
             for split in self.splits
         }
 
-    def _contents(self) -> Iterator[tuple[str, bytes]]:
+    def _files(self) -> Iterator[tuple[re.Match[str], Path]]:
+        """Yields the files of a folder with reviews or film addresses, each with its name as in the archive."""
+        for file in self._path.rglob("*.txt"):
+            if match := FILE.search(file.relative_to(self._path).as_posix()):
+                yield match, file
+
+    def _contents(self) -> Iterator[tuple[re.Match[str], bytes]]:
         """Yields name and content of the files with reviews or film addresses."""
         with reading(self._path, KEY, WHERE):
             if self._path.is_dir():
-                for name, path in _files(self._path):
-                    yield name, path.read_bytes()
-            else:
-                for name, file in tar_files(self._path, KEY, WHERE):
-                    if FILE.fullmatch(name):
-                        yield name, file.read()
+                for match, path in self._files():
+                    yield match, path.read_bytes()
+                return
+            with tarfile.open(self._path) as archive:
+                for member in archive:
+                    file = archive.extractfile(member) if member.isfile() else None
+                    if file and (found := FILE.search(member.name)):
+                        yield found, file.read()
+                read_to_end(archive)
 
     def _decode(self, name: str, content: bytes) -> str:
         try:
@@ -105,16 +115,6 @@ class ImdbSource(Source):
         except UnicodeDecodeError as error:
             message = f"{name} in {self._path} is not UTF-8 (byte {error.start}); the data is damaged or was changed."
             raise DataError(Fault(KEY, "damaged", f"{message} {WHERE}")) from error
-
-
-def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yields the files with reviews or film addresses, with their names as in the archive."""
-    root = folder / "aclImdb" if (folder / "aclImdb").is_dir() else folder
-    for inner in ("train", "train/neg", "train/pos", "test", "test/neg", "test/pos"):
-        if (root / inner).is_dir():
-            for file in (root / inner).iterdir():
-                if FILE.fullmatch(f"{inner}/{file.name}"):
-                    yield f"{inner}/{file.name}", file
 
 
 class Imdb(TextData):

@@ -220,11 +220,9 @@ class RecordData(TextData):
             self._evaluated = split, labels, ordered
 
     def set_sizes(self, splits: Collection[str]) -> None:
-        """Sets how many training rows become validation or test rows where these splits lack them."""
+        """Sets how many training rows become validation rows where these splits lack them."""
         if "val" not in splits and self.val_size is None:
             self.val_size = 0.1
-        if "test" in splits and self.test_size is None:
-            self.test_seed = None
 
 
 class Table(RecordData):

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
+import tarfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from io import TextIOWrapper
 from itertools import chain
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from sentattn.config.types import Count, Fraction, Whole, checked
 from sentattn.data.cache import Progress, cache_folder, no_progress, sample
 from sentattn.data.corpus import Row, Source
 from sentattn.data.datamodule import TextData
-from sentattn.data.datasets.table import TableSource, name_of
-from sentattn.data.readers.archives import File, container, existing, reading, unpacked
+from sentattn.data.datasets.table import name_of
+from sentattn.data.readers.archives import existing, reading, unpacked
 from sentattn.data.readers.download import fetch
-from sentattn.data.readers.tables import Options, Record, damaged, require_unicode
+from sentattn.data.readers.tables import Options, Record, all_records, damaged, require_unicode, text_of
 from sentattn.errors import DataError, Fault
 
 KEY = "data.path"
@@ -31,13 +28,10 @@ WHERE = (
     f"tutorial's ZIP, or yelp_review_full as {ARCHIVE}, as a folder of CSV or as a folder of parquet; leave it out to "
     "download yelp_review_full. data=table reads other tables."
 )
-# train.csv, or train-00000-of-00001.parquet
-TABLE = re.compile(r"(train|test)([-_.].*)?\.(csv|parquet)")
-JSON = re.compile(r"(?!\.).*\.(json|jsonl|ndjson)(\.gz)?")
 SHOWN = 20
 
 
-class YelpSource(TableSource):
+class YelpSource(Source):
     """Reviews with one to five stars; the rows are the same in every format.
 
     Args:
@@ -56,18 +50,10 @@ class YelpSource(TableSource):
     def __init__(self, path: str | Path, cache: Path, progress: Progress = no_progress) -> None:
         self._path = path = existing(Path(path), KEY, WHERE)
         with reading(path, KEY, WHERE):
-            kind = "folder" if path.is_dir() else container(path)
-            folder = unpacked(path, cache, KEY, WHERE, progress) if kind == "tar" else path
-            files = _find_files(folder, path) if folder.is_dir() else {"train": [str(path)]}
-        first, self._is_zip = files["train"][0], kind == "zip"
-        is_csv, self._is_parquet = ".csv" in Path(first).suffixes, first.endswith(".parquet")
-        text, label = ("2", "1") if is_csv else ("text", "label" if self._is_parquet else "stars")
-        with _about_path():
-            options = Options(header=not is_csv, keep_others=is_csv)
-            super().__init__({} if self._is_zip else files, text=text, label=label, options=options)
-        if self._is_zip:
-            self._files, self.splits = {"train": [path]}, ("train",)
-        self._owner = "Yelp"
+            is_archive = path.is_file() and tarfile.is_tarfile(path)
+            folder = unpacked(path, cache, KEY, WHERE, progress) if is_archive else path
+            self._files = _find_files(folder, path) if folder.is_dir() else {"train": [path]}
+        self.splits = tuple(self._files)
 
     def fingerprint(self) -> str:
         """Returns a hash over size, time and both ends of each file, since hashing 5 GB takes too long."""
@@ -80,82 +66,62 @@ class YelpSource(TableSource):
 
     def read(self, split: str) -> Iterator[Row]:
         """Yields the reviews in the order of the files."""
-        found, is_table = set[int](), self._label != "stars"
-        with _about_path():
-            for row in super().read(split):
-                found.add(row.label)
-                # Tables of `yelp_review_full` write a line break as a backslash and an n, and a quote with a backslash.
-                text = row.text.replace("\\n", "\n").replace('\\"', '"') if is_table else row.text
-                yield Row(text, row.label)
-        if found == {0, 1} and is_table:
+        files, found = self._files[split], set[str]()
+        is_csv, is_parquet = ".csv" in files[0].suffixes, files[0].suffix == ".parquet"
+        text, label = ("2", "1") if is_csv else ("text", "label" if is_parquet else "stars")
+        labels = [str(number) for number in (range(5) if is_parquet else range(1, 6))]
+        options = Options(header=not is_csv, keep_others=is_csv)
+        is_zip = files[0].suffix.lower() == ".zip"
+        for path, record in _read_zip(files[0]) if is_zip else all_records(files, [text, label], "", options):
+            if any([*record.values.values()][2:]):
+                message = f"{len(record.values)} columns instead of two, stars and text."
+                raise damaged(f"{path}, {record.where}: {message}")
+            if (name := name_of(record, "label", label, path)) not in labels:
+                message = f"the stars must be one of {', '.join(labels)}, got {record.values[label]!r}."
+                raise DataError(Fault(KEY, "unknown", f"{path}, {record.where}: {message}"))
+            found.add(name)
+            review = text_of(record, [text], path)
+            if is_csv or is_parquet:  # a line break is written as a backslash and an n, a quote with a backslash
+                review = review.replace("\\n", "\n").replace('\\"', '"')
+            yield Row(review, labels.index(name))
+        if found == {*labels[:2]} and (is_csv or is_parquet):
             advice = "data=table data.train=train.csv data.test=test.csv data.header=false data.label=1 data.text=2"
             message = f"all ratings are 1 or 2, as those of yelp_review_polarity, which are no stars; type {advice}."
-            raise DataError(Fault(KEY, "range", f"{self._files[split][0]}: {message}"))
-
-    def _find_classes(self) -> None:
-        first = 0 if self._is_parquet else 1
-        self._indices = {str(first + index): index for index in range(len(self.labels))}
-
-    def _labelled(self, split: str) -> Iterator[tuple[Path, Record, str]]:
-        return self._records(split)  # no review is without stars
-
-    def _records(self, split: str) -> Iterator[tuple[Path, Record, str]]:
-        if self._is_zip:
-            for record in _read_zip(self._path):
-                yield self._path, record, name_of(record, "label", self._label, self._path)
-            return
-        for path, record, name in super()._records(split):
-            if any([*record.values.values()][2:]):
-                raise damaged(f"{path}, {record.where}: {len(record.values)} columns instead of two, stars and text.")
-            yield path, record, name
+            raise DataError(Fault(KEY, "range", f"{files[0]}: {message}"))
 
 
-@contextmanager
-def _about_path() -> Iterator[None]:
-    """Ends the faults of a table with the files that `data.path` takes."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(*(replace(f, key=KEY, message=f"{f.message} {WHERE}") for f in error.faults)) from error
+def _find_files(folder: Path, path: Path) -> dict[str, list[Path]]:
+    """Finds `train` and `test` as CSV or parquet in a folder and its subfolders, or else a file of JSON."""
+    tables = [
+        {split: sorted(folder.rglob(f"{split}*.{ending}")) for split in ("train", "test")}
+        for ending in ("csv", "parquet")
+    ]
+    found = [files for files in tables if all(files.values())]
+    found += [{"train": [file]} for file in folder.rglob("*review*json*")]  # the Open Dataset has four others
+    if len(found) == 1 and len({file.parent for files in found[0].values() for file in files}) == 1:
+        return found[0]
+    names = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if not file.is_dir())
+    message = f"{path} must hold train and test once, as CSV or as parquet, or one JSON with reviews, got "
+    message += f"{', '.join(names[:SHOWN]) or 'no file'}. To draw test rows from a single file type data.path=FILE."
+    raise DataError(Fault(KEY, "conflict" if found else "missing", f"{message} {WHERE}"))
 
 
-def _find_files(folder: Path, path: Path) -> dict[str, list[str]]:
-    """Finds `train` and `test` as CSV or parquet in a folder or its subfolders, or else a file of JSON."""
-    tables: dict[tuple[Path, str], dict[str, list[str]]] = {}
-    names = sorted(file for file in (*folder.glob("*"), *folder.glob("*/*")) if not file.is_dir())
-    for file in names:
-        if match := TABLE.fullmatch(file.name):
-            tables.setdefault((file.parent, match[3]), {}).setdefault(match[1], []).append(str(file))
-    if len(tables) == 1 and {"train", "test"} <= {*(splits := next(iter(tables.values())))}:
-        return {split: splits[split] for split in ("train", "test")}
-    found = [file for file in names if JSON.fullmatch(file.name)]
-    found = [file for file in found if len(found) == 1 or "review" in file.name]  # the Open Dataset has four others
-    if len(found) == 1 and not tables:
-        return {"train": [str(found[0])]}
-    got = ", ".join(str(file.relative_to(folder)) for file in names[:SHOWN]) or "no file"
-    message = f"{path} must hold train and test once, as CSV or as parquet, or one JSON with reviews, got {got}. "
-    message += f"To draw test rows from a single file type data.path=FILE. {WHERE}"
-    raise DataError(Fault(KEY, "conflict" if len(tables) > 1 or len(found) > 1 else "missing", message))
-
-
-def _read_zip(path: Path) -> Iterator[Record]:
+def _read_zip(path: Path) -> Iterator[tuple[Path, Record]]:
     """Reads a zip with one JSON object of arrays, `texts` and `labels`, which is in memory meanwhile."""
-    with reading(path, KEY), zipfile.ZipFile(path) as archive:
-        names = [name for name in archive.namelist() if JSON.fullmatch(PurePosixPath(name).name)]
-    if len(names) != 1:
-        raise DataError(Fault(KEY, "missing", f"{path} must hold one JSON, got {', '.join(names[:SHOWN]) or 'none'}."))
-    file = File(path, names[0])
     try:
-        with file.open(KEY) as stream:
-            content = json.load(TextIOWrapper(stream, encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise damaged(f"{file} must be one JSON object in UTF-8 ({error}).") from error
-    texts, labels = (array if isinstance(array := content.get(key), list) else [] for key in ("texts", "labels"))
-    if len(texts) != len(labels) or not texts:
-        raise damaged(f"{file} holds {len(texts):,} texts and {len(labels):,} labels instead of a label for each text.")
-    for number, (text, stars) in enumerate(zip(texts, labels, strict=True), start=1):
-        require_unicode(text, f"{file}, review {number:,}")
-        yield Record(f"review {number:,}", {"text": text, "stars": stars})
+        with reading(path, KEY), zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.endswith(".json") and not name.startswith("__MACOSX/")]
+            if len(names) != 1:
+                raise ValueError(f"it has {len(names)} files of JSON")
+            content = json.loads(archive.read(names[0]))
+        reviews = list(zip(content["texts"], content["labels"], strict=True))
+    except DataError:
+        raise
+    except (ValueError, LookupError, TypeError, RuntimeError) as error:  # the last: encrypted, or nested too deeply
+        raise damaged(f"{path} must hold one JSON object with arrays of texts and labels ({error}).") from error
+    for number, (text, stars) in enumerate(reviews, start=1):
+        require_unicode(text, f"{path}, review {number:,}")
+        yield path, Record(f"review {number:,}", {"text": text, "stars": stars})
 
 
 class Yelp(TextData):

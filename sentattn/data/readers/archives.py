@@ -1,4 +1,4 @@
-"""Files as streams, plain, compressed or in a zip; tar archives, file by file or unpacked in the cache."""
+"""Files as streams, plain or compressed; tar archives, unpacked in the cache."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, cast
+from typing import Any
 
 from sentattn.data.cache import Progress, cached, sample
 from sentattn.errors import DataError, Fault, suggestion
 
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, UnicodeError, OSError)
-ZIP, GZIP = (b"PK\x03\x04", b"PK\x05\x06"), b"\x1f\x8b"
 
 
 def neighbour(path: Path) -> str:
@@ -60,79 +59,20 @@ def reading(path: Path, key: str, hint: str = "") -> Iterator[None]:
         raise DataError(Fault(key, kind, f"{path} cannot be read to its end ({reason}). {hint}".rstrip())) from error
 
 
-def container(path: Path) -> Literal["plain", "gzip", "tar", "zip"]:
-    """Returns the format of a file by its content, not its name."""
-    with path.open("rb") as file:
-        magic = file.read(4)
-    if magic.startswith(ZIP):
-        return "zip"
-    if tarfile.is_tarfile(path):
-        return "tar"
-    return "gzip" if magic.startswith(GZIP) else "plain"
-
-
-def _open_zstd(path: Path) -> io.BufferedReader:
+def _open_zstd(path: Path, mode: str) -> io.BufferedReader:
     from pyarrow import input_stream
 
     return io.BufferedReader(input_stream(str(path), compression="zstd"))
 
 
-COMPRESSIONS: dict[str, Callable[[Path], Any]]
+COMPRESSIONS: dict[str, Callable[[Path, str], Any]]
 COMPRESSIONS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": _open_zstd}
-"""Opens a compressed file, by the ending of its name."""
+"""Opens a compressed file to read, by the ending of its name."""
 
 
-class File(NamedTuple):
-    """A file, or a member of a zip."""
-
-    path: Path
-    member: str = ""
-
-    def __str__(self) -> str:
-        return str(self.path / self.member)
-
-    @contextmanager
-    def open(self, key: str, hint: str = "") -> Iterator[io.BufferedReader]:
-        """Opens it, decompressed.
-
-        Raises:
-            DataError: If it is damaged.
-        """
-        path, member = self
-        with reading(path, key, hint):
-            match container(path):
-                case "zip":
-                    with zipfile.ZipFile(path) as archive:
-                        try:
-                            zipped = archive.open(member)
-                        except RuntimeError as error:  # encrypted, or a method of compression that is not known
-                            raise zipfile.BadZipFile(str(error)) from error
-                        with zipped:
-                            yield io.BufferedReader(cast(io.RawIOBase, zipped))
-                case "gzip":
-                    with gzip.open(path) as unpacked:
-                        yield io.BufferedReader(cast(io.RawIOBase, unpacked))
-                case _:
-                    with path.open("rb") as plain:
-                        yield plain
-
-
-def tar_files(path: Path, key: str, hint: str) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yields names and streams of the files of a tar archive, in order, and reads the archive to its end.
-
-    Raises:
-        DataError: If a member is a link or a device, or its name points outside the archive; kind `unsafe`.
-    """
-    with tarfile.open(path) as archive:
-        for member in archive:
-            is_outside = member.name.startswith("/") or ".." in member.name.split("/")
-            if is_outside or not (member.isfile() or member.isdir()):
-                message = f"{path} must hold plain files only, got the member {member.name!r}. {hint}"
-                raise DataError(Fault(key, "unsafe", message))
-            file = archive.extractfile(member)
-            if file is not None:
-                yield member.name, file
-        _read_to_end(archive)
+def open_file(path: Path) -> Any:
+    """Opens a file as bytes, decompressed if its name ends as in `COMPRESSIONS`."""
+    return COMPRESSIONS.get(path.suffix.lower(), Path.open)(path, "rb")
 
 
 def unpacked(archive: Path, cache: Path, key: str, hint: str, progress: Progress) -> Path:
@@ -149,12 +89,12 @@ def unpacked(archive: Path, cache: Path, key: str, hint: str, progress: Progress
         progress(f"Unpacking {archive.name}", 0, None)
         with reading(archive, key, hint), tarfile.open(archive) as opened:
             opened.extractall(fresh, filter="data")
-            _read_to_end(opened)
+            read_to_end(opened)
 
     return cached(folder, lambda: folder if folder.is_dir() else None, write, progress)
 
 
-def _read_to_end(archive: tarfile.TarFile) -> None:
+def read_to_end(archive: tarfile.TarFile) -> None:
     """Reads what follows the last member: only the end of a compressed file proves that it is complete."""
     while archive.fileobj is not None and archive.fileobj.read(1 << 20):
         pass

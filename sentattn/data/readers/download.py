@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import time
 from pathlib import Path
 
 from sentattn.data.cache import Progress, locked, no_progress, sha256, usable
-from sentattn.data.readers.archives import neighbour
+from sentattn.data.readers.archives import existing
 from sentattn.errors import DataError, Fault
 
 REGISTRY = {
@@ -36,7 +35,6 @@ URLS = {
     "yelp_review_full_csv.tgz": "https://s3.amazonaws.com/fast-ai-nlp/yelp_review_full_csv.tgz",
 }
 """Official addresses; the address of another file is `STANFORD` and its name."""
-SERVER = re.compile(r"https?://[^/[\]]")
 TIMEOUT = (10.0, 30.0)
 """Seconds to connect, and to wait for the next bytes."""
 RETRIES = 3
@@ -59,24 +57,16 @@ def fetch(name: str, *, folder: Path, mirror: str | None = None, progress: Progr
     file, official = folder / "downloads" / name, URLS.get(name, STANFORD + name)
     key = "data.vectors" if name.startswith("glove.") else "data.path"
     by_hand = f"Download {official} by hand and type {key}=FILE, or name a mirror: data.mirror=ADDRESS_OR_FOLDER."
-    source = official if mirror is None else _address(name, mirror, by_hand)
+    source = official
+    if mirror is not None:
+        is_server = mirror.startswith(("http://", "https://"))
+        path = Path(mirror).expanduser().absolute() / name
+        source = f"{mirror.removesuffix('/')}/{name}" if is_server else str(existing(path, "data.mirror", by_hand))
     with usable(file.parent):
         if not file.is_file() or sha256(file) != REGISTRY[name]:
             with locked(file, progress):
                 _download(source, file, key, by_hand, progress)
     return file
-
-
-def _address(name: str, mirror: str, by_hand: str) -> str:
-    """Returns the address of a file of a mirror, or its path in a folder."""
-    if SERVER.match(mirror):
-        return f"{mirror.rstrip('/')}/{name}"
-    file = Path(mirror).expanduser().absolute() / name
-    if "://" in mirror or not file.is_file():
-        legal = f"an address that begins with http:// or https://, or a folder that holds {name}"
-        message = f"data.mirror={mirror} must be {legal}.{neighbour(file)} {by_hand}"
-        raise DataError(Fault("data.mirror", "type" if "://" in mirror else "not_found", message))
-    return str(file)
 
 
 def _download(source: str, file: Path, key: str, by_hand: str, progress: Progress) -> None:

@@ -24,11 +24,11 @@ from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 from sentattn.config.schema import is_in_memory
 from sentattn.config.types import Json, Node, as_typed
-from sentattn.data.readers.archives import COMPRESSIONS, existing, reading
+from sentattn.data.readers.archives import COMPRESSIONS, existing, open_file, reading
 from sentattn.errors import DataError, Fault, require_packages, suggestion
 
 MAX_CHARACTERS = 1 << 24
-"""Most characters of a line or a field that are held in memory: a damaged file may have no line breaks."""
+"""Most characters of a field of a CSV: a quote may never be closed."""
 DELIMITERS = (",", ";", "\t", "|")
 SEPARATOR = re.compile(r"\"?sep=(.)\"?\s*", re.IGNORECASE)
 """A line that Excel writes before the header to name the delimiter."""
@@ -137,19 +137,18 @@ def records(path: Path, columns: Sequence[str], hint: str = "", options: Options
         DataError: If the file is missing, damaged or of another format; the message names file and line.
     """
     require_table(path)
-    ending, compression = _ending(path)
+    ending, _ = _ending(path)
     with reading(path, ""):
         if ending in BINARY:
             yield from BINARY[ending](path, columns, hint, options)
         else:
-            with COMPRESSIONS[compression](path) if compression else path.open("rb") as stream:
+            with open_file(path) as stream:
                 yield from TEXT[ending](stream, str(path), columns, hint, options)
 
 
 def dialect(path: Path, columns: Sequence[str], options: Options = DEFAULT) -> tuple[str, bool]:
     """Returns the delimiter of a CSV, and whether the file begins with a byte-order mark of UTF-8."""
-    compression = _ending(path)[1]
-    with reading(path, ""), COMPRESSIONS[compression](path) if compression else path.open("rb") as stream:
+    with reading(path, ""), open_file(path) as stream:
         has_mark = stream.peek(3).startswith(codecs.BOM_UTF8)
         first = list(itertools.islice(text_lines(stream, str(path), options), MAX_HEADER_LINES))
     return _delimiter(first, columns, ",", options), has_mark
@@ -196,7 +195,7 @@ def read_delimited(
     first = list(itertools.islice(lines, MAX_HEADER_LINES))
     delimiter = _delimiter(first, columns, delimiter, options)
     first[:1] = ["\n" if SEPARATOR.fullmatch(line) else line for line in first[:1]]
-    rows = delimited_rows(itertools.chain(first, lines), name, delimiter, options.quotes)
+    rows = _delimited_rows(itertools.chain(first, lines), name, delimiter, options.quotes)
     yield from _read_rows(rows, name, columns, hint, options)
 
 
@@ -244,16 +243,10 @@ def _quoting(quotes: bool | None) -> Literal[0, 3]:
     return csv.QUOTE_NONE if quotes is False else csv.QUOTE_MINIMAL
 
 
-def delimited_rows(
-    lines: Iterable[str], name: str, delimiter: str = ",", quotes: bool | None = None
+def _delimited_rows(
+    lines: Iterable[str], name: str, delimiter: str, quotes: bool | None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yields the rows of a CSV or TSV that are not empty, each with the line on which it begins.
-
-    `quotes` is that of `Options`.
-
-    Raises:
-        DataError: If the quotes of a row are wrong; the message names the line.
-    """
+    """Yields the rows of a CSV or TSV that are not empty, each with the line on which it begins."""
     csv.field_size_limit(MAX_CHARACTERS)
     reader = csv.reader(lines, delimiter=delimiter, quoting=_quoting(quotes), strict=True)
     while True:
@@ -282,7 +275,7 @@ def read_json(
     Raises:
         DataError: If a line or an element holds no object or lacks a key; the message names it.
     """
-    lines = enumerate(text_lines(stream, name, options, longest=-1), start=1)
+    lines = enumerate(text_lines(stream, name, options), start=1)
     number, first = next((each for each in lines if each[1].strip()), (1, ""))
     place = "line"
     rows: Iterator[tuple[int, object]] = itertools.chain([(number, first)], lines)
@@ -379,37 +372,27 @@ ENDINGS = (*TEXT, *BINARY)
 """Endings of tables; those of `TEXT` may be compressed, with an ending of `COMPRESSIONS` appended."""
 
 
-def text_lines(stream: IO[bytes], name: str, options: Options = DEFAULT, *, longest: int = 0) -> Iterator[str]:
+def text_lines(stream: IO[bytes], name: str, options: Options = DEFAULT) -> Iterator[str]:
     r"""Yields the lines of a text with their ends (`\n`, `\r\n` or `\r`), without a byte-order mark.
 
-    The stream stays open; `name` is its name in messages. A line has at most `longest` characters, MAX_CHARACTERS for 0
-    and any number for -1.
-
     Raises:
-        DataError: If the encoding is unknown, or a line has another one or is too long; the message names it.
+        DataError: If the encoding is unknown, or a line has another one; the message has `name` and the line.
         UnicodeError: If a line has another encoding than one that cannot keep a faulty byte, such as UTF-16.
     """
-    longest, codec = longest or MAX_CHARACTERS, options.encoding
+    codec = options.encoding
     try:
         encoding = "utf-8-sig" if codecs.lookup(codec).name == UTF8 else codec
         text = io.TextIOWrapper(stream, encoding=encoding, errors="surrogateescape", newline="")
     except (LookupError, ValueError) as error:
         message = f"{codec} must be an encoding such as utf-8, latin-1 or cp1252.{suggestion(codec, aliases)}"
         raise DataError(Fault("", "unknown", f"{name}: {message}")) from error
-    try:
-        for number, line in enumerate(iter(partial(text.readline, longest), ""), start=1):
-            where = f"{name}, line {number}"
-            try:
-                line.encode()
-            except UnicodeEncodeError as error:
-                byte = f"byte 0x{ord(line[error.start]) - 0xDC00:02x} after {line[: error.start][-20:]!r}"
-                raise damaged(f"{where}: {byte} is not {codec.upper()}; {ENCODINGS}.") from error
-            if len(line) == longest and not line.endswith(("\n", "\r")):
-                raise damaged(f"{where} is longer than {longest:,} characters; is it a table of texts?")
-            yield line
-    finally:
-        if not stream.closed:
-            text.detach()
+    for number, line in enumerate(text, start=1):
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:
+            byte = f"byte 0x{ord(line[error.start]) - 0xDC00:02x} after {line[: error.start][-20:]!r}"
+            raise damaged(f"{name}, line {number}: {byte} is not {codec.upper()}; {ENCODINGS}.") from error
+        yield line
 
 
 def require_columns(names: Sequence[str], required: Sequence[str], where: str, hint: str = "") -> None:
@@ -421,9 +404,7 @@ def require_columns(names: Sequence[str], required: Sequence[str], where: str, h
     listed = ", ".join(map(reprlib.repr, names[:SHOWN_NAMES])) + ", ..." * (len(names) > SHOWN_NAMES)
     for column in required:
         if column not in names:
-            is_utf8 = any(name.encode("cp1252", "replace").decode(errors="replace") == column for name in names)
-            advice = " The file is UTF-8: leave out encoding=." if is_utf8 else suggestion(column, names)
-            message = f"{where} has no column {column!r}; it has {listed}.{advice} {hint}".rstrip()
+            message = f"{where} has no column {column!r}; it has {listed}.{suggestion(column, names)} {hint}".rstrip()
             raise DataError(Fault("", "missing", message))
         if names.count(column) > 1:
             message = f"{where} has {names.count(column)} columns {column!r}; its columns are {listed}."

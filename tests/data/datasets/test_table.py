@@ -1,34 +1,26 @@
-"""A table of the user's own, whole and faulty."""
+"""A table of the user's own in every form, whole and faulty: the same rows are one corpus."""
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyarrow import parquet as pq
-from refusals import assert_refused, fault_of, refused
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from refusals import assert_refused, fault_of, faults_of, refused
+from table_files import write_table
 
 from sentattn.data.corpus import Row
 from sentattn.data.datasets.table import TableSource
+from sentattn.data.readers.tables import Options, label_name, table_paths
 
 ROWS = [("Good, so good!", "good"), ('Sagt "schön";\naber teuer', "ok"), ("", "bad"), ("Bad.", "bad")]
 
 
-def write(path: Path, rows: Sequence[tuple[Any, ...]] = ROWS, columns: Sequence[str] = ("text", "label")) -> Path:
-    """Writes rows in the format of the ending."""
-    if path.suffix == ".parquet":
-        pq.write_table(pa.table({name: [row[i] for row in rows] for i, name in enumerate(columns)}), path)
-    elif path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows))
-    else:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([columns, *rows])
-    return path
+def write(path: Path, rows: Sequence[Sequence[Any]] = ROWS, columns: Sequence[str] = ("text", "label")) -> Path:
+    return write_table(path, rows, columns)
 
 
 def table(files: Path | Mapping[str, Path], **settings: Any) -> TableSource:
@@ -159,10 +151,7 @@ def test_fingerprint_follows_content_and_settings(tmp_path: Path) -> None:
 def test_faulty_rows_are_named(tmp_path: Path, rows: list[tuple[Any, ...]], key: str, kind: str, fragment: str) -> None:
     path = write(tmp_path / "train.jsonl", rows)
     path.write_text("\n" + path.read_text())
-    fault = fault_of(lambda: list(table(path).read("train")))
-    assert (fault.key, fault.kind) == (key, kind)
-    assert fault.message.startswith(f"{path}")
-    assert fragment in fault.message
+    assert_refused(lambda: list(table(path).read("train")), key, kind, f"{path}", fragment)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +159,6 @@ def test_faulty_rows_are_named(tmp_path: Path, rows: list[tuple[Any, ...]], key:
     [
         ({"classes": ["bad", "good"]}, "unknown", "data.classes (bad, good), got 'ok'."),
         ({"classes": ["bad", "good", "ok", "god"]}, "unknown", "'god'"),
-        ({"text": "txt"}, "missing", "Did you mean 'text'?"),
-        ({"label": "stars"}, "missing", "'stars'"),
     ],
 )
 def test_columns_and_classes_that_the_file_lacks(
@@ -220,3 +207,123 @@ def test_missing_files_are_reported_with_their_setting(tmp_path: Path) -> None:
     assert "Did you mean 'train.csv'?" in fault.message
     (tmp_path / "book.ods").touch()
     assert refused(lambda: table(tmp_path / "book.ods")) == [("data.train", "unsupported")]
+
+
+NAMES = ("title", "body", "label")
+TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
+Rows = list[tuple[str, str, Any]]
+
+
+def write_parts(path: Path, rows: Rows, encoding: str = "utf-8", *, header: bool = True) -> Path:
+    return write_table(path, rows, NAMES, encoding, header=header)
+
+
+def read(files: object, columns: Sequence[str] = NAMES, **options: Any) -> tuple[tuple[str, ...], list[Row]]:
+    *text, label = columns
+    source = TableSource({"train": files}, text=text, label=label, options=Options(**options))  # type: ignore[dict-item]
+    rows = list(source.read("train"))
+    return source.labels, rows
+
+
+FORMS = ["a.csv", "a.tsv", "a.jsonl", "a.json", "a.parquet", "a.csv.gz", "a.tsv.bz2", "a.json.xz", "a.jsonl.zst"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("forms")
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    labels=st.one_of(
+        *(
+            st.lists(kind, min_size=2, max_size=2, unique_by=label_name)
+            for kind in (st.booleans(), st.dates(), st.datetimes(), st.integers(-9, 9))
+        )
+    ),
+    texts=st.lists(st.tuples(TEXTS, TEXTS), min_size=2, max_size=9),
+)
+def test_every_form_is_the_same_corpus(folder: Path, labels: list[Any], texts: list[tuple[str, str]]) -> None:
+    rows: Rows = [(title, body, labels[i % 2]) for i, (title, body) in enumerate(texts)]
+    expected = read(write_parts(folder / "a.csv", rows))
+    assert [row.text for row in expected[1]] == ["\n".join(filter(None, row[:2])) for row in rows]
+    for name in FORMS[1:]:
+        assert read(write_parts(folder / name, rows)) == expected, name
+    parts = filter(None, (rows[:1], rows[1:2], rows[2:]))
+    shards = [str(write_parts(folder / f"part-{i}.csv", part)) for i, part in enumerate(parts)]
+    assert read(shards) == expected
+    assert read(write_parts(folder / "bare.csv", rows, header=False), ("1", "2", "3"), header=False) == expected
+    assert read(write_parts(folder / "utf16.csv", rows, "utf-16"), encoding="utf-16") == expected
+
+
+PARTED: Rows = [("Schön", "a", "good"), ("", "b", "bad"), ("c", "", "good")]
+
+
+def test_files_of_a_pattern_are_sorted_and_those_of_a_list_are_not(tmp_path: Path) -> None:
+    for name in ("b.csv", "a.csv", "c[1].csv"):
+        write_parts(tmp_path / name, PARTED)
+    assert [path.name for path in table_paths(f"{tmp_path}/?.csv", "data.train")] == ["a.csv", "b.csv"]
+    assert [path.name for path in table_paths([f"{tmp_path}/b.csv", f"{tmp_path}/a.*"], "k")] == ["b.csv", "a.csv"]
+    assert [path.name for path in table_paths(str(tmp_path / "c[1].csv"), "k")] == ["c[1].csv"]
+    assert_refused(lambda: table_paths(f"{tmp_path}/*.tsv", "data.train"), "data.train", "not_found")
+
+
+def test_fingerprint_of_several_files_follows_their_content_and_how_they_are_read(tmp_path: Path) -> None:
+    one, two = (str(write_parts(tmp_path / name, PARTED[i:])) for i, name in enumerate(("a.csv", "b.csv")))
+
+    def fingerprint(files: object, **options: Any) -> str:
+        return TableSource({"train": files}, text="body", label="label", options=Options(**options)).fingerprint()  # type: ignore[dict-item]
+
+    assert fingerprint([one]) == fingerprint(one)
+    assert fingerprint([one, two]) == fingerprint(f"{tmp_path}/*.csv")
+    others = [fingerprint([one, two]), fingerprint([two, one]), fingerprint(one), fingerprint(one, encoding="latin-1")]
+    assert len({*others, fingerprint(one, header=False)}) == 5
+    before = fingerprint([one, two])
+    write_parts(Path(two), PARTED)
+    assert fingerprint([one, two]) != before
+
+
+@pytest.mark.parametrize(
+    ("second", "kind"), [("", "missing"), ("title,body,label\n", "missing"), ("label\nx\n", "missing")]
+)
+def test_each_file_must_have_the_columns_and_rows(tmp_path: Path, second: str, kind: str) -> None:
+    (tmp_path / "second.csv").write_text(second)
+    first = write_parts(tmp_path / "first.csv", PARTED)
+    fault = fault_of(lambda: read([str(first), str(tmp_path / "second.csv")], ("title", "label")))
+    assert fault.kind == kind
+    assert fault.message.startswith(str(tmp_path / "second.csv"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "kind", "part"),
+    [
+        ("a.json", '["a", "b"]', {}, "damaged", "row 1"),
+        ("a.json", '[{"title": "a", "label": "x"}, 3]', {}, "damaged", "row 2"),
+        ("a.json", '[{"title": "a",\n "label": ]', {}, "damaged", "line 2"),
+        ("a.json", '{\n"data": [{"title": "a", "label": "x"}]}', {}, "damaged", "line 1"),
+        ("a.json", '{"data": [{"title": "a", "label": "x"}]}', {}, "missing", "'data'"),
+        ("a.json", '[{"title": "a", "label": ["x"]}]', {}, "type", "row 1"),
+        ("a.json", "[]", {}, "missing", "no row"),
+        ("a.csv", "title,label\nSch\xf6n,x\n", {}, "damaged", "line 2: byte 0xf6"),
+        ("a.csv", "title,label\nSch\xf6n,x\n", {"encoding": "utf-16"}, "damaged", "a.csv cannot be read"),
+        ("a.csv", "title,label\na,x\n", {"encoding": "lattin1"}, "unknown", "Did you mean 'latin1'"),
+        ("a.csv", "title,label\na,x\n", {"encoding": "rot13"}, "unknown", "utf-8"),
+        ("a.csv.zst", "no zstd", {}, "damaged", "a.csv.zst"),
+        ("a.csv.xz", "no xz", {}, "damaged", "a.csv.xz"),
+        ("a.parquet.zst", "", {}, "unsupported", ".parquet"),
+        ("a.csv", "a,x\nb,y\n", {"header": False}, "missing", "'1', '2'"),
+    ],
+)
+def test_faulty_files_are_named(
+    tmp_path: Path, name: str, content: str, options: dict[str, Any], kind: str, part: str
+) -> None:
+    (tmp_path / name).write_bytes(content.encode("latin-1"))
+    fault = faults_of(lambda: read(tmp_path / name, ("title", "label"), **options))[0]
+    assert fault.kind == kind
+    assert part in fault.message
+
+
+def test_a_damaged_end_of_zstd_is_found(tmp_path: Path) -> None:
+    path = write_parts(tmp_path / "a.csv.zst", PARTED * 1000)
+    path.write_bytes(path.read_bytes()[:-5])
+    assert fault_of(lambda: read(path)).kind == "damaged"

