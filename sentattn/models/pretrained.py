@@ -184,10 +184,7 @@ class Pretrained(Embedding):
         return self.out_dim * (self.layers + 1 if layer == "mix" else 1)
 
     def attended(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
-        if not len(self.hidden_ids_S):
-            return mask_BL
-        kept_BL = mask_BL & (tokens_BL[..., None] != self.hidden_ids_S).all(dim=-1)
-        return kept_BL | (mask_BL & ~kept_BL.any(dim=1, keepdim=True))
+        return without(self.hidden_ids_S, tokens_BL, mask_BL)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # torch has no types for it
     @torch.no_grad()
@@ -296,6 +293,14 @@ class Pretrained(Embedding):
             return tuned[: self.tuned_layers]
         inside = {parameter for parameters in layers for parameter in parameters}
         return [*tuned, [parameter for parameter in self.encoder.parameters() if parameter not in inside]]
+
+
+def without(hidden_ids_S: Tensor, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+    """Returns which real tokens are none of some ids; all of a text that has no others."""
+    if not len(hidden_ids_S):
+        return mask_BL
+    kept_BL = mask_BL & ~torch.isin(tokens_BL, hidden_ids_S)
+    return kept_BL | (mask_BL & ~kept_BL.any(dim=1, keepdim=True))
 
 
 def read_config(folder: Path) -> PretrainedConfig:

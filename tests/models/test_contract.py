@@ -27,7 +27,7 @@ from sentattn.config.groups import conf_dir
 from sentattn.config.parameters import known
 from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended, Attention, masked_softmax
-from sentattn.models.classifier import TextClassifier
+from sentattn.models.classifier import TextClassifier, attend
 from sentattn.models.contract import errors, weight_errors
 from sentattn.models.embedding import TrainingTexts
 
@@ -166,13 +166,11 @@ def test_batch_equals_one_by_one_in_any_order(attention: Attention) -> None:
 
 
 def test_left_out_tokens_count_as_if_they_were_not_there(attention: Attention) -> None:
-    model = make_model(conf_dir() / "model" / "mean.yaml")
-    model.attention = attention
     mask_BL = ragged_mask(7, 3, 5)
     kept_BL = mask_BL.clone()
     kept_BL[:, 0] = kept_BL[0, 3] = kept_BL[2, 4] = False
     states_BLD = states(mask_BL)
-    attended = model.attend(states_BLD, mask_BL, kept_BL, pairs=True)
+    attended = attend(attention, states_BLD, mask_BL, kept_BL, pairs=True)
     assert_weights_legal(attended.weights_BRL, kept_BL)
     for row in range(3):
         kept_L = kept_BL[row]
