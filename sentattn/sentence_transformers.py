@@ -18,6 +18,8 @@ from sentattn.models.encoders.base import Encoder
 from sentattn.models.pooling import Pooling
 from sentattn.models.pretrained import without
 
+TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+
 
 class AttentionPooling(Module):  # type: ignore[misc]  # the library has no types of its classes
     """Turns the states of a transformer's tokens into the vector that the head of a trained model read.
@@ -27,7 +29,7 @@ class AttentionPooling(Module):  # type: ignore[misc]  # the library has no type
         layers: Number of layers that are mixed; 1 without `mix`.
         dim: Width of a state.
         is_normalized: Whether states pass a LayerNorm first.
-        is_rounded: Whether states are rounded to float16, as those of a frozen encoder were in training.
+        rounding: `float16` or `bfloat16`, if states are rounded to it, as those of a frozen encoder are in training.
         hidden_ids: Ids of the special tokens that the attention does not read.
         parts: Settings of `encoder`, `attention` and `pooling`.
 
@@ -35,7 +37,7 @@ class AttentionPooling(Module):  # type: ignore[misc]  # the library has no type
         SettingError: If a part is of another class than this package's.
     """
 
-    config_keys = ("layer", "layers", "dim", "is_normalized", "is_rounded", "hidden_ids", "parts")
+    config_keys = ("layer", "layers", "dim", "is_normalized", "rounding", "hidden_ids", "parts")
 
     def __init__(
         self,
@@ -44,13 +46,13 @@ class AttentionPooling(Module):  # type: ignore[misc]  # the library has no type
         layers: int,
         dim: int,
         is_normalized: bool,
-        is_rounded: bool,
+        rounding: str | None,
         hidden_ids: list[int],
         parts: Json,
     ) -> None:
         super().__init__()
         self.layer, self.layers, self.dim = layer, layers, dim
-        self.is_normalized, self.is_rounded = is_normalized, is_rounded
+        self.is_normalized, self.rounding = is_normalized, rounding
         self.hidden_ids, self.parts = hidden_ids, parts
         parts = check_targets({"model": parts}, Choices.of())["model"]
         self.mix_scores = nn.Parameter(torch.zeros(layers)) if layer == "mix" else None
@@ -76,8 +78,8 @@ class AttentionPooling(Module):  # type: ignore[misc]  # the library has no type
         else:
             all_layers = features["all_layer_embeddings"]
             layers = list(all_layers) if self.layer == "mix" else [all_layers[self.layer]]
-        if self.is_rounded:
-            layers = [states_BLE.half() for states_BLE in layers]
+        if self.rounding:
+            layers = [states_BLE.to(TYPES[self.rounding]) for states_BLE in layers]
         if self.mix_scores is None:
             [states_BLE] = layers
         else:

@@ -74,7 +74,7 @@ def attention_pooling(classifier: Classifier, encoder: Pretrained) -> AttentionP
         layers=encoder.mixed,
         dim=encoder.out_dim,
         is_normalized=not isinstance(encoder.norm, nn.Identity),
-        is_rounded=encoder.frozen,
+        rounding=str(encoder.state_dtype).removeprefix("torch.") if encoder.frozen else None,
         hidden_ids=encoder.library_ids_V[encoder.hidden_ids_S].tolist(),
         parts={slot: node[slot] for slot in ("encoder", "attention", "pooling")},
     )
