@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
-from tokenizers import Regex, normalizers
+from tokenizers import Regex, normalizers, processors
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from sentattn.data.pieces import LINE_BREAK_TAGS
+from sentattn.data.pieces import LINE_BREAK_TAGS, PieceTokenizer
+from sentattn.data.tokenizer import PAD_ID
 from sentattn.errors import Fault, RunError
 from sentattn.export import new_folder
 from sentattn.models.pretrained import Pretrained
@@ -34,26 +35,20 @@ def write_folder(classifier: Classifier, folder: Path) -> float:
     Raises:
         RunError: If the model is over no pretrained encoder, the folder exists, or the vectors differ.
     """
-    encoder, max_length = classifier.model.embedding, classifier.config["text"]["max_length"]
-    if not isinstance(encoder, Pretrained):
+    encoder, pieces = classifier.model.embedding, classifier.tokenizer
+    if not isinstance(encoder, Pretrained) or not isinstance(pieces, PieceTokenizer):
         message = f"{classifier.model.name} reads words: format=sentence-transformers needs a run of model=pretrained."
         raise RunError(Fault("run", "unsupported", message))
     pooling = attention_pooling(classifier, encoder)
     transformer = Transformer(
         str(encoder.folder),
-        max_seq_length=max_length,
+        max_seq_length=classifier.config["text"]["max_length"],
         model_kwargs={"dtype": torch.float32},
         config_kwargs={"output_hidden_states": pooling.layer != -1},
     )
     if encoder.encoder is not None:
         transformer.model.load_state_dict(encoder.encoder.state_dict(), strict=False)  # it may have a pooler too
-    library = transformer.tokenizer.backend_tokenizer
-    own = [] if library.normalizer is None else [library.normalizer]
-    library.normalizer = normalizers.Sequence([normalizers.Replace(Regex(LINE_BREAK_TAGS), " "), *own])
-    # The class of an encoder's family would build the family's normalizer again.
-    names = {"model_max_length": max_length, "model_input_names": transformer.tokenizer.model_input_names}
-    special = transformer.tokenizer.special_tokens_map
-    transformer.processor = PreTrainedTokenizerFast(tokenizer_object=library, **names, **special)
+    transformer.processor = fast_tokenizer(transformer.tokenizer, pieces)
     with new_folder(folder) as new:
         SentenceTransformer(modules=[transformer, pooling]).save(str(new), create_model_card=False)
         stored = SentenceTransformer(str(new), device="cpu", trust_remote_code=True, local_files_only=True)
@@ -64,6 +59,23 @@ def write_folder(classifier: Classifier, folder: Path) -> float:
             message = f"sentence-transformers computes other vectors, by {difference:.1e} of their length."
             raise RunError(Fault("format", "unsupported", message))
     return difference
+
+
+def fast_tokenizer(of_encoder: PreTrainedTokenizerFast, pieces: PieceTokenizer) -> PreTrainedTokenizerFast:
+    """Returns the tokenizer of an encoder, with the line breaks, special tokens and padding of the model's."""
+    library = of_encoder.backend_tokenizer
+    own = [] if library.normalizer is None else [library.normalizer]
+    library.normalizer = normalizers.Sequence([normalizers.Replace(Regex(LINE_BREAK_TAGS), " "), *own])
+    before, after = ([pieces.pieces[number] for number in ids] for ids in (pieces.prefix, pieces.suffix))
+    numbers = [(token, library.token_to_id(token)) for token in {*before, *after}]
+    library.post_processor = processors.TemplateProcessing(single=[*before, "$A", *after], special_tokens=numbers)
+    # The class of an encoder's family would build the family's normalizer again.
+    return PreTrainedTokenizerFast(
+        tokenizer_object=library,
+        model_max_length=of_encoder.model_max_length,
+        model_input_names=of_encoder.model_input_names,
+        **{"pad_token": library.id_to_token(int(pieces.library_ids_V[PAD_ID])), **of_encoder.special_tokens_map},
+    )
 
 
 def attention_pooling(classifier: Classifier, encoder: Pretrained) -> AttentionPooling:
