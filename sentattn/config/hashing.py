@@ -77,6 +77,7 @@ NO_EFFECT: dict[str, Condition] = {
     "model.embedding.cache": _has("model.embedding.frozen", False),
     "model.attention.hops": _in_attention(_has_other("model.attention.query_from", "learned")),
     "model.attention.hidden": _in_attention(_has_no_hidden_layer),
+    "model.attention.normalizer": _in_attention(_has("model.attention.weights", "uniform")),
     "data.num_buckets": _has("data.batching", "sorted", "random"),
     "data.bucket_ratio": _has("data.batching", "sorted", "random"),
     "data.train_seed": _has("data.train_size", None),

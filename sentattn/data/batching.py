@@ -28,7 +28,7 @@ class Batch(NamedTuple):
         rows_B: Indices of the rows within their split, int64.
         lengths_B: Numbers of real tokens, int64. A NumPy array, which stays in main memory when the batch is moved, so
             that reading it does not wait for a GPU.
-        states_BLE: Cached states of a frozen encoder, float16, where there are any.
+        states_BLE: Cached states of a frozen encoder, in 16 bits, where there are any.
     """
 
     tokens_BL: Tensor

@@ -193,7 +193,7 @@ class Split(Dataset[Batch]):
         around = len(self._prefix) + len(self._suffix)
         self._max_length = None if tokenizer.max_length is None else tokenizer.max_length - around
         self._clip = tokenizer.clip
-        self.gather_states: Callable[[NDArray[np.int64], int], NDArray[np.float16]] | None = None
+        self.gather_states: Callable[[NDArray[np.int64], int], torch.Tensor] | None = None
         self.labels = corpus.labels[rows]
         self.lengths = clipped(self._whole_lengths, self._max_length) + around
         self.whole_lengths = self._whole_lengths + around
@@ -208,7 +208,7 @@ class Split(Dataset[Batch]):
         tokens_BL, mask_BL = self.tokens(rows_B)
         tokens, mask, labels, indices = map(torch.from_numpy, (tokens_BL, mask_BL, self.labels[rows_B], rows_B))
         gather = self.gather_states
-        states = None if gather is None else torch.from_numpy(gather(rows_B, tokens_BL.shape[1]))
+        states = None if gather is None else gather(rows_B, tokens_BL.shape[1])
         return Batch(tokens, mask, labels, indices, self.lengths[rows_B], states)
 
     def tokens(self, rows_B: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -18,7 +18,7 @@ from sentattn.data.tokenizer import SPECIALS, UNKNOWN_ID, Clip, Encoded, Tokeniz
 from sentattn.errors import DataError, Fault
 
 PADS, UNKNOWNS, MASKS = ("[PAD]", "<pad>"), ("[UNK]", "<unk>"), ("[MASK]", "<mask>")
-"""Special tokens of the families of BERT, RoBERTa, XLM-R, T5 and ModernBERT."""
+"""Special tokens of the families of BERT, RoBERTa, XLM-R, T5 and ModernBERT; many decoders have none of them."""
 LINE_BREAK_TAGS = r"(?i)\s?(?:<br\s*/?>\s*)+"
 """HTML line breaks with the white space around them, which are read as one space."""
 
@@ -27,7 +27,8 @@ class PieceTokenizer(Tokenizer):
     """A subword tokenizer, whose tokens are numbered anew: `<pad>`, `<unk>`, other special tokens, pieces.
 
     So the ids of padding and of unknown tokens are those of every tokenizer here. Special tokens that a text happens to
-    contain are read as text, HTML line breaks as a space.
+    contain are read as text, HTML line breaks as a space. A tokenizer of a decoder may put no token around a text, and
+    have none for padding: its first special token, such as `<|endoftext|>`, is then put before each text.
 
     Args:
         content: The content of a `tokenizer.json`.
@@ -46,7 +47,7 @@ class PieceTokenizer(Tokenizer):
         identity: What the pieces of a text depend on, as `WordTypes` has it.
 
     Raises:
-        ValueError: If it is no tokenizer of this kind, or has no token for padding or for unknown pieces.
+        ValueError: If it is no tokenizer of this kind.
         DataError: If `max_length` has no room for pieces.
     """
 
@@ -61,24 +62,27 @@ class PieceTokenizer(Tokenizer):
         self.fingerprint = hashlib.sha256(content.encode()).hexdigest()[:16]
         self.identity = [f"pieces {LINE_BREAK_TAGS} {self.fingerprint}", False, None]
         number_of = library.get_vocab()
-        special = {token.content for token in library.get_added_tokens_decoder().values() if token.special}
+        added = sorted(library.get_added_tokens_decoder().items())
+        special = {token.content: number for number, token in added if token.special}
         pad, unknown, mask = (next(filter(number_of.__contains__, names), None) for names in (PADS, UNKNOWNS, MASKS))
-        if pad is None or unknown is None:
-            raise ValueError(f"it has no token {PADS[0] if pad is None else UNKNOWNS[0]}, which a model needs")
-        self.num_special = len(special | {pad, unknown})
-        self.pieces = sorted(
-            number_of, key=lambda token: (token != pad, token != unknown, token not in special, number_of[token])
-        )
-        self.library_ids_V: NDArray[np.int64] = np.array([number_of[token] for token in self.pieces], dtype=np.int64)
+        self.pieces = [pad or PADS[1], unknown or UNKNOWNS[1]]
+        self.num_special = len({*special, *self.pieces})
+        rest = number_of.keys() - {*self.pieces}
+        self.pieces += sorted(rest, key=lambda token: (token not in special, number_of[token]))
+        # Padding and unknown tokens that a decoder's tokenizer lacks have an id of the library's that says nothing.
+        start = next(iter(special.values()), 0)
+        self.library_ids_V: NDArray[np.int64] = np.array([number_of.get(token, start) for token in self.pieces])
         self.ids_V: NDArray[np.int32] = np.zeros(int(self.library_ids_V.max()) + 1, dtype=np.int32)
-        self.ids_V[self.library_ids_V] = np.arange(len(self.pieces))
+        self.ids_V[self.library_ids_V] = np.arange(len(self.pieces))  # of two with one id the later, which is its token
         self.mask_id = UNKNOWN_ID if mask is None else self.pieces.index(mask)
         inner = (library.encode(piece, add_special_tokens=False) for piece in self.pieces[self.num_special :])
         if (text := next((encoding for encoding in inner if encoding.ids), None)) is None:
             raise ValueError("none of its pieces is read as a piece")
         ids = library.post_process(text).ids
-        start = next(i for i in range(len(ids)) if ids[i : i + len(text.ids)] == text.ids)
-        self.prefix, self.suffix = self.ids_V[ids[:start]], self.ids_V[ids[start + len(text.ids) :]]
+        if ids == text.ids and special and pad is None:  # a decoder reads its first token unlike all others
+            ids = [start, *ids]
+        before = next(i for i in range(len(ids)) if ids[i : i + len(text.ids)] == text.ids)
+        self.prefix, self.suffix = self.ids_V[ids[:before]], self.ids_V[ids[before + len(text.ids) :]]
         library.encode_special_tokens = True
         own = [] if library.normalizer is None else [library.normalizer]
         library.normalizer = normalizers.Sequence([normalizers.Replace(Regex(LINE_BREAK_TAGS), " "), *own])

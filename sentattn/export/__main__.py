@@ -1,12 +1,14 @@
-"""Export a trained model: as ONNX, or as a folder for the Hugging Face Hub, with a model card.
+"""Export a trained model: as ONNX, as a folder for the Hugging Face Hub, or for sentence-transformers.
 
 usage: python -m sentattn.export run=DIR [format=onnx] [output=FOLDER]
        python -m sentattn.export run=DIR format=hub [output=FOLDER] [weights=true] [push=USER/NAME] [private=true]
+       python -m sentattn.export run=DIR format=sentence-transformers [output=FOLDER]
 
   run      run directory, or `latest`; `run=` may be left out
   format   onnx (default): a graph, and a script that labels texts without torch
            hub: the model as `sentattn.load` reads it, without pickle and paths of this machine, and a model card
-  output   new folder for the files; default onnx/ or hub/ in the run directory. One that exists is refused
+           sentence-transformers: encoder and attention of model=pretrained as a SentenceTransformer, without the head
+  output   new folder for the files; default one named after the format in the run directory. One that exists is refused
   weights  true adds the files of a pretrained encoder, of which the model has the name and a hash otherwise
   push     name on the Hub to upload the folder to; needs a token (type hf auth login, or set HF_TOKEN)
   private  true makes the repository on the Hub a private one
@@ -17,13 +19,14 @@ run's data.max_length), tokenizer.json, labels.json, config.json (inputs and out
 numpy, onnxruntime and tokenizers. The graph is first compared with the model in ONNX Runtime: if they differ by more
 than 1e-4, nothing is written. Token-to-token weights are not exported.
 
-Needs: pip install "sentattn[onnx]" or "sentattn[hub]"
+Needs: pip install "sentattn[onnx]", "sentattn[hub]" or "sentattn[sentence-transformers]"
 
 Examples:
   python -m sentattn.export run=latest
   python -m sentattn.export outputs/demo/structured/20260101-120000-1a2b format=onnx output=served
   python served/predict.py "This movie is amazing" "A waste of time."
   python -m sentattn.export run=latest format=hub push=user/name
+  python -m sentattn.export run=latest format=sentence-transformers output=encoder
   python -m sentattn.predict run=hf://user/name text="This movie is amazing"
 """
 
@@ -37,10 +40,20 @@ from sentattn.config import command_line
 from sentattn.config.types import Node
 from sentattn.errors import Fault, SettingError, require_packages
 
-ONNX, HUB = "onnx", "hub"
-PACKAGES = {ONNX: ["onnx", "onnxruntime", "onnxscript"], HUB: ["huggingface_hub"]}
+ONNX, HUB, SENTENCES = "onnx", "hub", "sentence-transformers"
+PACKAGES = {
+    ONNX: ["onnx", "onnxruntime", "onnxscript"],
+    HUB: ["huggingface_hub"],
+    SENTENCES: ["sentence_transformers"],
+}
 ONLY_HUB = {"weights": "bool", "push": "str", "private": "bool"}
-KEYS = {"run": "str", "format": f'Literal["{ONNX}", "{HUB}"]', "output": "str", "trust": "bool", **ONLY_HUB}
+KEYS = {
+    "run": "str",
+    "format": f'Literal["{ONNX}", "{HUB}", "{SENTENCES}"]',
+    "output": "str",
+    "trust": "bool",
+    **ONLY_HUB,
+}
 
 
 @command_line.command
@@ -64,6 +77,12 @@ def main(arguments: list[str]) -> None:
         if push:
             print(upload(folder, push, private=settings.get("private", False)))
         print(f"load it: sentattn.load({f'hf://{push}' if push else str(folder)!r})")
+    elif style == SENTENCES:
+        from sentattn.export.sentences import write_sentence_transformer
+
+        difference = write_sentence_transformer(run.classifier, folder)
+        print(f"{folder}: largest difference of a vector {difference:.1e} of its length")
+        print(f"load it: SentenceTransformer({str(folder)!r}, trust_remote_code=True)")
     else:
         from sentattn.export.onnx_folder import GRAPH, OPSET, SCRIPT, write_export
 

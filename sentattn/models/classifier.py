@@ -129,29 +129,11 @@ class TextClassifier(nn.Module):
         states_BLE = self.embedding(tokens_BL, mask_BL, *cached)
         lengths = (lengths_B,) if self.encoder.reads_lengths else ()
         states_BLD = self.encoder(states_BLE, mask_BL, *lengths)
-        attended = self.attend(states_BLD, mask_BL, self.embedding.attended(tokens_BL, mask_BL), pairs=pairs)
+        kept_BL = self.embedding.attended(tokens_BL, mask_BL)
+        attended = attend(self.attention, states_BLD, mask_BL, kept_BL, pairs=pairs)
         if pairs and attended.pairs_BHLL is None:
             attended = attended._replace(pairs_BHLL=self.encoder.pairs(states_BLE, mask_BL))
         return Classified(self.classify(attended.values_BRD), attended, states_BLD)
-
-    def attend(self, states_BLD: Tensor, mask_BL: Tensor, kept_BL: Tensor, *, pairs: bool = False) -> Attended:
-        """Attends to the tokens that are kept, as if there were no others: these weigh exactly 0."""
-        if kept_BL is mask_BL:
-            attended: Attended = self.attention(states_BLD, mask_BL)
-            return attended._replace(pairs_BHLL=self.attention.pairs(states_BLD, mask_BL)) if pairs else attended
-        # An attention may read the first or the last token, so those that are kept move to the front.
-        length = mask_BL.shape[1]
-        places_BL = (kept_BL.cumsum(dim=1) - 1).masked_fill(~kept_BL, length)
-        places_BLD = places_BL[..., None].expand_as(states_BLD)
-        moved_BLD = pad(torch.zeros_like(states_BLD), (0, 0, 0, 1)).scatter(1, places_BLD, states_BLD)[:, :length]
-        is_moved_BL = torch.arange(length, device=mask_BL.device) < kept_BL.sum(dim=1, keepdim=True)
-        attended = self.attend(moved_BLD, is_moved_BL, is_moved_BL, pairs=pairs)
-        weights_BRL = pad(attended.weights_BRL, (0, 1)).take_along_dim(places_BL[:, None], dim=2)
-        pairs_BHLL = attended.pairs_BHLL
-        if pairs_BHLL is not None:
-            pairs_BHLL = pad(pairs_BHLL, (0, 1, 0, 1)).take_along_dim(places_BL[:, None, None], dim=3)
-            pairs_BHLL = pairs_BHLL.take_along_dim(places_BL[:, None, :, None], dim=2)
-        return Attended(attended.values_BRD, weights_BRL, pairs_BHLL)
 
     def classify(self, values_BRD: Tensor) -> Tensor:
         """Returns logits_BC from the values of the attention."""
@@ -206,3 +188,25 @@ class TextClassifier(nn.Module):
     def own_groups(self, options: Collection[str]) -> list[dict[str, Any]]:
         """Returns the parameters that have a learning rate of their own, as PyTorch's optimizers take them."""
         return self.embedding.parameter_groups()
+
+
+def attend(
+    attention: Attention, states_BLD: Tensor, mask_BL: Tensor, kept_BL: Tensor, *, pairs: bool = False
+) -> Attended:
+    """Attends to the tokens that are kept, as if there were no others: these weigh exactly 0."""
+    if kept_BL is mask_BL:
+        attended: Attended = attention(states_BLD, mask_BL)
+        return attended._replace(pairs_BHLL=attention.pairs(states_BLD, mask_BL)) if pairs else attended
+    # An attention may read the first or the last token, so those that are kept move to the front.
+    length = mask_BL.shape[1]
+    places_BL = (kept_BL.cumsum(dim=1) - 1).masked_fill(~kept_BL, length)
+    places_BLD = places_BL[..., None].expand_as(states_BLD)
+    moved_BLD = pad(torch.zeros_like(states_BLD), (0, 0, 0, 1)).scatter(1, places_BLD, states_BLD)[:, :length]
+    is_moved_BL = torch.arange(length, device=mask_BL.device) < kept_BL.sum(dim=1, keepdim=True)
+    attended = attend(attention, moved_BLD, is_moved_BL, is_moved_BL, pairs=pairs)
+    weights_BRL = pad(attended.weights_BRL, (0, 1)).take_along_dim(places_BL[:, None], dim=2)
+    pairs_BHLL = attended.pairs_BHLL
+    if pairs_BHLL is not None:
+        pairs_BHLL = pad(pairs_BHLL, (0, 1, 0, 1)).take_along_dim(places_BL[:, None, None], dim=3)
+        pairs_BHLL = pairs_BHLL.take_along_dim(places_BL[:, None, :, None], dim=2)
+    return Attended(attended.values_BRD, weights_BRL, pairs_BHLL)

@@ -1,4 +1,4 @@
-"""A pretrained encoder of the Hugging Face Hub as an embedding: token ids to contextual states."""
+"""A pretrained encoder or decoder of the Hugging Face Hub as an embedding: token ids to contextual states."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1}
 class Pretrained(Embedding):
     """States of a pretrained encoder (Devlin et al. 2019 and its like), frozen or tuned.
 
-    Frozen, its states are rounded to float16, as they are cached, and its weights are not part of the model. Tuned, its
+    Frozen, its states are rounded to float16, as they are cached, and its weights are not part of the model; those of a
+    decoder, some of which are beyond the largest number of float16, are rounded to bfloat16. Tuned, its
     weights are learned with a rate of their own, lower in lower layers: lr d^(n - k) in layer k, where n is the layer
     that is read (Howard and Ruder 2018; Sun et al. 2019, section 5.3.3, where d is 0.95).
 
@@ -80,6 +81,7 @@ class Pretrained(Embedding):
 
     Attributes:
         fingerprint: Hash of the encoder's configuration, tokenizer and weights.
+        state_dtype: Type that frozen states are rounded to.
 
     Raises:
         DataError: If there is no such encoder, or it cannot be used.
@@ -128,6 +130,7 @@ class Pretrained(Embedding):
         self.register_buffer("hidden_ids_S", torch.tensor(around, dtype=torch.long), persistent=False)
         self.register_buffer("one", torch.ones(()), persistent=False)  # of the type that the model computes with
         self.layers = int(config.num_hidden_layers)
+        self.state_dtype = torch.float16 if is_encoder(config) else torch.bfloat16
         self.cache_layers = cache_layers
         for key, number in (("layer", layer), *(("cache_layers", number) for number in cache_layers)):
             if number != "mix" and not -self.layers - 1 <= number <= self.layers:
@@ -184,17 +187,14 @@ class Pretrained(Embedding):
         return self.out_dim * (self.layers + 1 if layer == "mix" else 1)
 
     def attended(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
-        if not len(self.hidden_ids_S):
-            return mask_BL
-        kept_BL = mask_BL & (tokens_BL[..., None] != self.hidden_ids_S).all(dim=-1)
-        return kept_BL | (mask_BL & ~kept_BL.any(dim=1, keepdim=True))
+        return without(self.hidden_ids_S, tokens_BL, mask_BL)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # torch has no types for it
     @torch.no_grad()
     def encode(self, tokens_BL: Tensor, mask_BL: Tensor, layers: Sequence[Layer] = ()) -> list[Tensor]:
         """Returns the states of layers of the frozen encoder, by default of its own, in one pass.
 
-        Each is (B, L, E) in float16; with `mix` the layers are side by side.
+        Each is (B, L, E) in `state_dtype`; with `mix` the layers are side by side.
 
         Raises:
             DataError: If float16 cannot hold them.
@@ -202,7 +202,7 @@ class Pretrained(Embedding):
         with torch.autocast(tokens_BL.device.type, enabled=False):
             encoder = self._frozen_encoder(tokens_BL.device)
             states = self._encoded(encoder, tokens_BL, mask_BL, layers or [self.layer])
-            halves = [states_BLE.to(torch.float16) for states_BLE in states]
+            halves = [states_BLE.to(self.state_dtype) for states_BLE in states]
         if not torch.compiler.is_exporting() and not all(half_BLE.isfinite().all() for half_BLE in halves):
             reason = (
                 "some of its states are beyond 65,504, the largest number of float16, in which frozen states are kept"
@@ -298,6 +298,21 @@ class Pretrained(Embedding):
         return [*tuned, [parameter for parameter in self.encoder.parameters() if parameter not in inside]]
 
 
+def without(hidden_ids_S: Tensor, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
+    """Returns which real tokens are none of some ids; all of a text that has no others."""
+    if not len(hidden_ids_S):
+        return mask_BL
+    kept_BL = mask_BL & ~torch.isin(tokens_BL, hidden_ids_S)
+    return kept_BL | (mask_BL & ~kept_BL.any(dim=1, keepdim=True))
+
+
+def is_encoder(config: PretrainedConfig) -> bool:
+    """Whether a model is trained to fill in words, and not to write the next one."""
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING
+
+    return type(config) in MODEL_FOR_MASKED_LM_MAPPING
+
+
 def read_config(folder: Path) -> PretrainedConfig:
     """Reads the configuration of an encoder; no code that it names is run.
 
@@ -306,7 +321,7 @@ def read_config(folder: Path) -> PretrainedConfig:
         SettingError: If transformers is not installed.
     """
     try:
-        from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
+        from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
         from transformers.utils import logging
     except ImportError as error:
         message = 'model/embedding=pretrained needs transformers: type pip install "sentattn[pretrained]".'
@@ -330,10 +345,14 @@ def read_config(folder: Path) -> PretrainedConfig:
             reason = f"its {CONFIG_FILE} is not that of an encoder; type {NAME}={inner}, whose may be"
             raise _refused(folder, "not_found", reason) from error
         raise _refused(folder, "unreadable", f"{CONFIG_FILE} cannot be read: {_first_line(error)}") from error
-    is_decoder = config.is_encoder_decoder or getattr(config, "is_decoder", False)
-    if is_decoder or type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
-        reason = f"{config.model_type} is no encoder that is trained to fill in words; choose one such as BERT"
+    has_two_parts = config.is_encoder_decoder or getattr(config, "is_decoder", False)
+    known = is_encoder(config) or type(config) in MODEL_FOR_CAUSAL_LM_MAPPING
+    if has_two_parts or not known or not hasattr(config, "hidden_size"):
+        reason = (
+            f"{config.model_type} is neither an encoder nor a decoder of text alone; choose one such as BERT or Qwen3"
+        )
         raise _refused(folder, "unsupported", reason)
+    config.use_cache = False  # of a decoder that generates
     if hasattr(config, "attention_type"):
         config.attention_type = "original_full"  # BigBird's sparse attention reads padding
     return config

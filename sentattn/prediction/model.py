@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 import yaml
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 
@@ -103,6 +104,21 @@ class Classifier:
             )
             for prediction in self.stream(as_texts(texts), batch_size=batch_size)
         ]
+
+    @torch.inference_mode()
+    def embed(self, texts: Iterable[object], *, batch_size: int = 64) -> NDArray[np.float32]:
+        """Returns the vector of each text, (N, P): what the head reads; NaN where a text has no token."""
+        encoded = self.tokenizer.encode(list(as_texts(texts)))
+        lengths = [len(encoding.ids) for encoding in encoded]
+        vectors_NP = np.full((len(encoded), self.model.pooling.out_dim), np.nan, dtype=np.float32)
+        order = sorted(filter(lengths.__getitem__, range(len(encoded))), key=lengths.__getitem__)  # alike in a batch
+        device = next(self.model.parameters()).device
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            tokens_BL, mask_BL = pad([encoded[i].ids for i in rows])
+            attended = self.model(tokens_BL.to(device), mask_BL.to(device)).attended
+            vectors_NP[rows] = self.model.pooling(attended.values_BRD).float().cpu().numpy()
+        return vectors_NP
 
     def explain(self, text: str, *, pairs: bool = True) -> Prediction:
         """Predicts one text, with token-to-token weights where the model has them.
@@ -295,6 +311,11 @@ class LoadedRun(Run):
         """Returns the attention to each text as arrays; see `Classifier.attention`. The arguments are `predict`'s."""
         values, _ = self._texts(texts, text)
         return self.classifier.attention(values, batch_size=batch_size)
+
+    def embed(self, texts: Any, *, text: Columns | None = None, batch_size: int = 64) -> NDArray[np.float32]:
+        """Returns vectors of texts; see `Classifier.embed`. The arguments are `predict`'s."""
+        values, _ = self._texts(texts, text)
+        return self.classifier.embed(values, batch_size=batch_size)
 
     def _texts(self, source: Any, text: Columns | None) -> tuple[Iterable[object], Any]:
         """Returns the texts of a source, and the data frame, if it is one."""

@@ -74,7 +74,9 @@ def check(settings: Settings, *, runs: int = 1, match_parameters: str | None = N
         if (plan := plan_states(data, module.model, test=settings.test)) and plan.has_room:
             require_space(plan.caches[0], plan.missing)
             average, largest = (
-                batch._replace(states_BLE=torch.zeros(*batch.tokens_BL.shape, plan.caches[0].width).half())
+                batch._replace(
+                    states_BLE=torch.zeros(*batch.tokens_BL.shape, plan.caches[0].width).to(plan.caches[0].dtype)
+                )
                 for batch in (average, largest)
             )
         module.example_input_array = (largest.tokens_BL, largest.mask_BL, largest.states_BLE)

@@ -1,8 +1,8 @@
 """States of a frozen pretrained encoder: computed once, several layers in one pass, and read by the batches.
 
 A folder of the cache holds the states of one encoder, layer, type, clip and length in chunks: `NAME.bin` has the states
-of some texts one after another, float16, and `NAME.rows`, which is moved into place when these are on the disk, the
-hashes of the texts. So texts are found in any split, and a process that dies loses the chunk that it collects.
+of some texts one after another, 16 bits a number, and `NAME.rows`, which is moved into place when these are on the
+disk, the hashes of the texts. So texts are found in any split, and a process that dies loses what it has collected.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ RESERVE = 1 << 30
 META, USED = "meta.json", ".used"
 ROW = np.dtype([("row_id", "S16"), ("length", "<i4")])
 """A text of a chunk: its hash, and the number of its tokens."""
-Half: TypeAlias = NDArray[np.float16]
+Half: TypeAlias = NDArray[np.int16]
+"""The bits of numbers in float16 or bfloat16, of which NumPy has no type."""
 Encode: TypeAlias = Callable[[Tensor, Tensor], Sequence[Tensor]]
-"""Returns states_BLE, float16, of tokens_BL and mask_BL for each cache."""
+"""Returns states_BLE, in the type of each cache, of tokens_BL and mask_BL."""
 
 
 class Missing(NamedTuple):
@@ -69,10 +70,11 @@ class StateCache:
         folder: The folder.
         width: Width E of a state.
         description: What the states are of, for people.
+        dtype: Type of the states, of 16 bits.
     """
 
-    def __init__(self, folder: Path, *, width: int, description: str) -> None:
-        self.folder, self.width, self.description = folder, width, description
+    def __init__(self, folder: Path, *, width: int, description: str, dtype: torch.dtype = torch.float16) -> None:
+        self.folder, self.width, self.description, self.dtype = folder, width, description, dtype
         self._rows: list[tuple[bytes, int]] = []
         self._states: list[Half] = []
 
@@ -128,20 +130,20 @@ class States:
     """States of the rows of a split, all of which are cached."""
 
     def __init__(self, cache: StateCache, split: Split) -> None:
-        self._width, self._lengths = cache.width, split.lengths
+        self._width, self._dtype, self._lengths = cache.width, cache.dtype, split.lengths
         places = cache.places()
         self._places = [places[row_id] for row_id in split.row_id]
         self._chunks: dict[Path, Half] = {}
 
-    def gather(self, rows_B: Rows, length: int) -> Half:
+    def gather(self, rows_B: Rows, length: int) -> Tensor:
         """Returns the states of rows, (B, length, E), 0 on padding."""
-        states_BLE = np.zeros((len(rows_B), length, self._width), dtype=np.float16)
+        states_BLE = np.zeros((len(rows_B), length, self._width), dtype=np.int16)
         for place, row in enumerate(rows_B.tolist()):
             (chunk, start), tokens = self._places[row], int(self._lengths[row])
             if chunk not in self._chunks:
-                self._chunks[chunk] = np.memmap(chunk, dtype=np.float16, mode="r").reshape(-1, self._width)
+                self._chunks[chunk] = np.memmap(chunk, dtype=np.int16, mode="r").reshape(-1, self._width)
             states_BLE[place, :tokens] = self._chunks[chunk][start : start + tokens]
-        return states_BLE
+        return torch.from_numpy(states_BLE).view(self._dtype)
 
     def __getstate__(self) -> dict[str, object]:
         """Pickles paths, not the files."""
@@ -222,7 +224,7 @@ def compute_states(
                     row_ids = [split.row_id[row] for row in batch.rows_B.tolist()]
                     states = encode(batch.tokens_BL, batch.mask_BL)
                     for cache, known, states_BLE in zip(caches, missing.known, states, strict=True):
-                        cache.add(row_ids, batch.lengths_B, states_BLE.cpu().numpy(), known)
+                        cache.add(row_ids, batch.lengths_B, states_BLE.view(torch.int16).cpu().numpy(), known)
                     done += len(row_ids)
                     progress("Encoding texts", done, missing.texts)
     for cache in caches:
@@ -262,7 +264,9 @@ def plan_states(data: TextData, model: TextClassifier, *, test: bool) -> Plan | 
         key = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
         description = f"{encoder.name}, layer {layer}, {encoder.dtype}, {data.max_length} tokens ({data.clip})"
         folder = cache_folder(data.cache_dir) / f"states-{key}"
-        caches.append(StateCache(folder, width=encoder.width_of(layer), description=description))
+        caches.append(
+            StateCache(folder, width=encoder.width_of(layer), description=description, dtype=encoder.state_dtype)
+        )
     splits = [data.split(name) for name in ("train", "val", *(("test",) if test else ()))]
     missing = missing_texts(caches, splits)
     return Plan(encoder, layers, caches, splits, missing, encoder.cache is True or missing.size <= caches[0].free())

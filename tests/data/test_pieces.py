@@ -125,11 +125,30 @@ def test_saved_and_read_again(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.library_ids_V, tokenizer.library_ids_V)
 
 
-@pytest.mark.parametrize("broken", ["", "[]", "{}", '{"version": "1.0"}', None])
-def test_what_is_no_tokenizer_or_has_no_token_for_padding(folder: Path, tmp_path: Path, broken: str | None) -> None:
-    content = (folder / "tokenizer.json").read_text().replace("[PAD]", "[NIL]") if broken is None else broken
-    (tmp_path / "tokenizer.json").write_text(content)
+@pytest.mark.parametrize("broken", ["", "[]", "{}", '{"version": "1.0"}'])
+def test_no_tokenizer(tmp_path: Path, broken: str) -> None:
+    (tmp_path / "tokenizer.json").write_text(broken)
     assert refused(lambda: read_tokenizer(str(tmp_path))) == [("data.tokenizer", "unreadable")]
+
+
+def test_a_tokenizer_of_a_decoder_gets_padding_and_a_first_token(tmp_path: Path) -> None:
+    vocab = {"<|im_end|>": 0, "o": 1, "k": 2, "<|endoftext|>": 3}
+    library = LibraryTokenizer(models.BPE(vocab=vocab, merges=[]))
+    library.add_special_tokens(["<|endoftext|>"])
+    library.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = read_tokenizer(str(tmp_path), max_length=3)
+    assert tokenizer.pieces[:3] == ["<pad>", "<unk>", "<|endoftext|>"]
+    assert tokenizer.library_ids_V.tolist() == [3, 3, 3, 0, 1, 2]
+    [encoded, empty] = tokenizer.encode(["okok", ""])
+    assert tokenizer.library_ids_V[encoded.ids].tolist() == [3, 1, 2]
+    assert (encoded.ids.tolist(), len(empty.ids)) == ([2, 4, 5], 0)
+
+
+def test_a_tokenizer_with_a_token_for_padding_gets_no_first_token(tmp_path: Path) -> None:
+    library = LibraryTokenizer(models.BPE(vocab={"<pad>": 0, "<unk>": 1, "o": 2}, merges=[], unk_token="<unk>"))
+    library.add_special_tokens(["<pad>", "<unk>"])
+    library.save(str(tmp_path / "tokenizer.json"))
+    assert read_tokenizer(str(tmp_path)).encode(["oo"])[0].ids.tolist() == [2, 2]
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./nothing", "no-such/name"])

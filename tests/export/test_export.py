@@ -49,6 +49,8 @@ ATTENTIONS = [
     ["model/attention=query", "model.attention.hops=3"],
     ["model/attention=query", "model.attention.query_from=first"],
     ["model/attention=statistics", "model.attention.weights=uniform"],
+    ["model/attention=structured", "model.attention.normalizer=sparsemax"],
+    ["model/attention=linear", "model.attention.normalizer=entmax15"],
 ]
 # Neither torch nor sentattn can be imported.
 WITHOUT_TORCH = """

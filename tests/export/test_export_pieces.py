@@ -12,12 +12,15 @@ import onnxruntime
 import pytest
 import torch
 from encoder_files import SPECIAL, write_encoder
+from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
 from sentattn.build import build_model
 from sentattn.config.compose import compose
 from sentattn.data.pieces import read_tokenizer
+from sentattn.errors import RunError, SettingError
 from sentattn.export import predict as script
+from sentattn.export import sentences
 from sentattn.export.onnx_folder import write_export
 from sentattn.models.embedding import TrainingTexts
 from sentattn.prediction.model import TEXT_SETTINGS, Classifier
@@ -54,7 +57,9 @@ def classifier(encoder: Path, *settings: str) -> Classifier:
         for part in (model.attention, model.head):
             for parameter in part.parameters():
                 parameter.mul_(3)
-    return Classifier(model=model, tokenizer=tokenizer, labels=["bad", "good"], config={"text": text})
+    return Classifier(
+        model=model, tokenizer=tokenizer, labels=["bad", "good"], config={"text": text, "model": composed["model"]}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +119,53 @@ def test_the_description_has_ids_of_the_file_and_no_path(
     assert (config["padding"], config["unknown"]) == (SPECIAL.index("[PAD]"), SPECIAL.index("[UNK]"))
     assert (config["tokenizer"], config["lowercase"]) == ("pieces", None)
     assert str(encoder) not in content
+
+
+VECTORS = [
+    ("model/attention=structured",),
+    ("model.embedding.layer=mix", "model.embedding.norm=false", "model/attention=first"),
+    ("model.embedding.layer=0", "model.embedding.special=false", "model/encoder=bilstm", "model/attention=last"),
+    ("model.embedding.frozen=false", "model/attention=gated", "model.attention.normalizer=sparsemax"),
+]
+
+
+@pytest.mark.parametrize("settings", VECTORS, ids=" ".join)
+def test_sentence_transformers_gives_the_vectors_of_the_model(
+    settings: tuple[str, ...], encoder: Path, tmp_path: Path
+) -> None:
+    trained = classifier(encoder, "model=pretrained", "data.clip=head", *settings)
+    sentences.write_sentence_transformer(trained, tmp_path / "folder")
+    loaded = SentenceTransformer(str(tmp_path / "folder"), device="cpu", trust_remote_code=True)
+    texts = [TEXTS[0], TEXTS[1], *TEXTS[3:]]  # without special tokens as text
+    vectors_NP = loaded.encode(texts)
+    np.testing.assert_allclose(vectors_NP, trained.embed(texts), atol=1e-5)
+    assert vectors_NP.shape == (len(texts), loaded.get_embedding_dimension())
+    files = [file for file in (tmp_path / "folder").rglob("*") if file.is_file()]
+    assert {file.suffix for file in files} <= {".json", ".safetensors"}
+    assert not any(str(encoder).encode() in file.read_bytes() for file in files)
+
+
+def test_a_folder_for_sentence_transformers_runs_no_class_that_it_names(encoder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    sentences.write_sentence_transformer(classifier(encoder, "model=pretrained"), folder)
+    file = folder / "1_AttentionPooling" / "config.json"
+    config = json.loads(file.read_text())
+    config["parts"]["attention"] = {"_target_": "os.system", "command": "true"}
+    file.write_text(json.dumps(config))
+    with pytest.raises(SettingError):
+        SentenceTransformer(str(folder), device="cpu", trust_remote_code=True)
+
+
+def test_a_model_of_words_has_no_folder_for_sentence_transformers(encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError):
+        sentences.write_sentence_transformer(classifier(encoder, "model=mean"), tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+
+
+def test_a_vector_is_what_the_head_reads(encoder: Path) -> None:
+    trained = classifier(encoder, *PRETRAINED)
+    vectors_NP = trained.embed([*TEXTS, ""], batch_size=2)
+    assert np.isnan(vectors_NP[-1]).all()
+    logits_NC = trained.model.head(torch.from_numpy(vectors_NP[:-1])).softmax(dim=1)
+    expected = [list(prediction.probabilities.values()) for prediction in trained.predict(TEXTS)]
+    np.testing.assert_allclose(logits_NC.detach().numpy(), expected, atol=1e-5)

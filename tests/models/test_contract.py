@@ -24,9 +24,10 @@ from torch import Tensor, nn
 from sentattn.build import build_model, build_part
 from sentattn.config.compose import compose
 from sentattn.config.groups import conf_dir
+from sentattn.config.parameters import known
 from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended, Attention, masked_softmax
-from sentattn.models.classifier import TextClassifier
+from sentattn.models.classifier import TextClassifier, attend
 from sentattn.models.contract import errors, weight_errors
 from sentattn.models.embedding import TrainingTexts
 
@@ -52,12 +53,19 @@ def documented_attention() -> Path:
 
 
 ATTENTIONS = [*sorted((conf_dir() / "model" / "attention").glob("*.yaml")), documented_attention()]
+SPARSE = {
+    f"{path.stem}, {normalizer}": (path, normalizer)
+    for normalizer in ("sparsemax", "entmax15")
+    for path in ATTENTIONS
+    if "normalizer" in known(yaml.safe_load(path.read_text())).parameters
+}
 PRESETS = sorted((conf_dir() / "model").glob("[!_]*.yaml"))
 
 
-def make_attention(path: Path) -> Attention:
+def make_attention(path: Path, **settings: object) -> Attention:
     torch.manual_seed(0)
-    module = build_part("attention", Attention, yaml.safe_load(path.read_text()), dim=DIM, bidirectional=False)
+    node = yaml.safe_load(path.read_text()) | settings
+    module = build_part("attention", Attention, node, dim=DIM, bidirectional=False)
     with torch.no_grad():
         for parameter in module.parameters():  # what starts at 0 has no gradient there
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -87,9 +95,12 @@ def counted(model: TextClassifier) -> TextClassifier:
     return model
 
 
-@pytest.fixture(params=ATTENTIONS, ids=lambda path: path.stem)
+@pytest.fixture(params=[*(path.stem for path in ATTENTIONS), *SPARSE])
 def attention(request: pytest.FixtureRequest) -> Attention:
-    return make_attention(request.param)
+    if request.param in SPARSE:
+        path, normalizer = SPARSE[request.param]
+        return make_attention(path, normalizer=normalizer)
+    return make_attention(next(path for path in ATTENTIONS if path.stem == request.param))
 
 
 @pytest.fixture(params=PRESETS, ids=lambda path: path.stem)
@@ -155,13 +166,11 @@ def test_batch_equals_one_by_one_in_any_order(attention: Attention) -> None:
 
 
 def test_left_out_tokens_count_as_if_they_were_not_there(attention: Attention) -> None:
-    model = make_model(conf_dir() / "model" / "mean.yaml")
-    model.attention = attention
     mask_BL = ragged_mask(7, 3, 5)
     kept_BL = mask_BL.clone()
     kept_BL[:, 0] = kept_BL[0, 3] = kept_BL[2, 4] = False
     states_BLD = states(mask_BL)
-    attended = model.attend(states_BLD, mask_BL, kept_BL, pairs=True)
+    attended = attend(attention, states_BLD, mask_BL, kept_BL, pairs=True)
     assert_weights_legal(attended.weights_BRL, kept_BL)
     for row in range(3):
         kept_L = kept_BL[row]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, checked
-from sentattn.models.attention.base import Attended, Attention, masked_softmax, weighted_sum
+from sentattn.models.attention.base import Attended, Attention, Normalizer, masked_softmax, weighted_sum
 
 
 class Feedforward(Attention):
@@ -23,6 +23,7 @@ class Feedforward(Attention):
         squash: What bounds the scores, after the bias is added: `none` or `tanh`.
         position_bias: Number N of positions with a bias each instead of b; no text may be longer.
             None for one bias.
+        normalizer: What makes weights of scores: `softmax`; `sparsemax` and `entmax15` give weights of exactly 0.
 
     Attributes:
         shift_invariant_parameters: The bias, where it is added to all scores alike.
@@ -30,11 +31,16 @@ class Feedforward(Attention):
 
     @checked
     def __init__(
-        self, *, dim: Count, squash: Literal["none", "tanh"] = "none", position_bias: Count | None = None
+        self,
+        *,
+        dim: Count,
+        squash: Literal["none", "tanh"] = "none",
+        position_bias: Count | None = None,
+        normalizer: Normalizer = "softmax",
     ) -> None:
         super().__init__()
         self.out_dim, self.hops = dim, 1
-        self.squash = squash
+        self.squash, self.normalizer = squash, normalizer
         self.weight = nn.Parameter(torch.empty(1, dim))
         self.bias = nn.Parameter(torch.zeros(position_bias or 1))
         nn.init.xavier_uniform_(self.weight)
@@ -47,5 +53,6 @@ class Feedforward(Attention):
         assert self.positions is None or length <= self.positions, "texts are clipped to the positions there are"
         bias_L = self.bias if self.positions is None else self.bias[:length]
         scores_BRL = nn.functional.linear(states_BLD, self.weight).transpose(1, 2) + bias_L
-        weights_BRL = masked_softmax(scores_BRL.tanh() if self.squash == "tanh" else scores_BRL, mask_BL)
+        scores_BRL = scores_BRL.tanh() if self.squash == "tanh" else scores_BRL
+        weights_BRL = masked_softmax(scores_BRL, mask_BL, self.normalizer)
         return Attended(weighted_sum(weights_BRL, states_BLD), weights_BRL)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, checked
-from sentattn.models.attention.base import Attended, Attention, masked_softmax, weighted_sum
+from sentattn.models.attention.base import Attended, Attention, Normalizer, masked_softmax, weighted_sum
 
 
 class Gated(Attention):
@@ -19,12 +19,13 @@ class Gated(Attention):
     Args:
         hops: Rows R of the attention matrix.
         hidden: Width A of the hidden layer (L in the paper).
+        normalizer: What makes weights of scores: `softmax`; `sparsemax` and `entmax15` give weights of exactly 0.
     """
 
     @checked
-    def __init__(self, *, dim: Count, hops: Count = 1, hidden: Count = 64) -> None:
+    def __init__(self, *, dim: Count, hops: Count = 1, hidden: Count = 64, normalizer: Normalizer = "softmax") -> None:
         super().__init__()
-        self.out_dim, self.hops = dim, hops
+        self.out_dim, self.hops, self.normalizer = dim, hops, normalizer
         self.hidden = nn.Linear(dim, hidden, bias=False)
         self.gate = nn.Linear(dim, hidden, bias=False)
         self.scores = nn.Linear(hidden, hops, bias=False)
@@ -34,5 +35,5 @@ class Gated(Attention):
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
         """Returns values_BRD = weights_BRL @ states_BLD."""
         hidden_BLA = torch.tanh(self.hidden(states_BLD)) * torch.sigmoid(self.gate(states_BLD))
-        weights_BRL = masked_softmax(self.scores(hidden_BLA).transpose(1, 2), mask_BL)
+        weights_BRL = masked_softmax(self.scores(hidden_BLA).transpose(1, 2), mask_BL, self.normalizer)
         return Attended(weighted_sum(weights_BRL, states_BLD), weights_BRL)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, checked
-from sentattn.models.attention.base import Attended, Attention, masked_softmax, weighted_sum
+from sentattn.models.attention.base import Attended, Attention, Normalizer, masked_softmax, weighted_sum
 
 
 class Linear(Attention):
@@ -19,12 +19,15 @@ class Linear(Attention):
     Args:
         hops: Rows R of the attention matrix.
         position: Whether scores have the term p_r t.
+        normalizer: What makes weights of scores: `softmax`; `sparsemax` and `entmax15` give weights of exactly 0.
     """
 
     @checked
-    def __init__(self, *, dim: Count, hops: Count = 1, position: bool = True) -> None:
+    def __init__(
+        self, *, dim: Count, hops: Count = 1, position: bool = True, normalizer: Normalizer = "softmax"
+    ) -> None:
         super().__init__()
-        self.out_dim, self.hops = dim, hops
+        self.out_dim, self.hops, self.normalizer = dim, hops, normalizer
         self.queries_RD = nn.Parameter(torch.zeros(hops, dim))
         self.slopes_R = nn.Parameter(torch.zeros(hops)) if position else None
 
@@ -34,5 +37,5 @@ class Linear(Attention):
         if self.slopes_R is not None:
             places_L = torch.arange(mask_BL.shape[1], device=mask_BL.device)
             scores_BRL = scores_BRL + self.slopes_R[:, None] * places_L
-        weights_BRL = masked_softmax(scores_BRL, mask_BL)
+        weights_BRL = masked_softmax(scores_BRL, mask_BL, self.normalizer)
         return Attended(weighted_sum(weights_BRL, states_BLD), weights_BRL)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, checked
-from sentattn.models.attention.base import Attended, Attention, masked_softmax, weighted_sum
+from sentattn.models.attention.base import Attended, Attention, Normalizer, masked_softmax, weighted_sum
 
 
 class Query(Attention):
@@ -30,6 +30,7 @@ class Query(Attention):
         heads: Number H of heads; it divides the width D of the states.
         query_from: Whether queries are parameters (`learned`), or one is made of the state of the `first` or the `last`
             token, or of the `mean` of the states.
+        normalizer: What makes weights of scores: `softmax`; `sparsemax` and `entmax15` give weights of exactly 0.
 
     Raises:
         ValueError: If the heads do not divide D.
@@ -46,11 +47,13 @@ class Query(Attention):
         hops: Count = 1,
         heads: Count = 4,
         query_from: Literal["learned", "first", "mean", "last"] = "learned",
+        normalizer: Normalizer = "softmax",
     ) -> None:
         super().__init__()
         if dim % heads:
             raise ValueError(f"heads must divide the width {dim} of the states, got {heads}")
         self.out_dim, self.hops, self.heads, self.query_from = dim, hops, heads, query_from
+        self.normalizer = normalizer
         if query_from == "learned":
             self.query, self.queries_RD = None, nn.Parameter(torch.randn(hops, dim))
         else:
@@ -74,7 +77,7 @@ class Query(Attention):
         queries_BHRd = torch.unflatten(queries_BRD, 2, split).transpose(1, 2)
         key_HdD, value_HdD = (torch.unflatten(layer.weight, 0, split) for layer in (self.key, self.value))
         scoring_BSD = (queries_BHRd @ key_HdD).flatten(1, 2) / queries_BHRd.shape[3] ** 0.5  # S = H R rows
-        weights_BSL = masked_softmax(scoring_BSD @ states_BLD.transpose(1, 2), mask_BL)
+        weights_BSL = masked_softmax(scoring_BSD @ states_BLD.transpose(1, 2), mask_BL, self.normalizer)
         means_BHRD = torch.unflatten(weighted_sum(weights_BSL, states_BLD), 1, split)
         heads_BHRd = means_BHRD @ value_HdD.transpose(1, 2)
         values_BRD = self.output(heads_BHRd.transpose(1, 2).flatten(2))

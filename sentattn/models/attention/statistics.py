@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, checked
-from sentattn.models.attention.base import Attended, Attention, masked_softmax
+from sentattn.models.attention.base import Attended, Attention, Normalizer, masked_softmax
 
 LEAST = 1e-10
 """Of a variance. Rounding errors of equal states are below it, and the gradient of the root of 0 is not finite."""
@@ -26,14 +26,20 @@ class Statistics(Attention):
     Args:
         weights: Whether tokens have learned weights (`attentive`) or all the same (`uniform`).
         hidden: Width A of the hidden layer of `attentive`.
+        normalizer: What makes weights of scores: `softmax`; `sparsemax` and `entmax15` give weights of exactly 0.
     """
 
     @checked
     def __init__(
-        self, *, dim: Count, weights: Literal["attentive", "uniform"] = "attentive", hidden: Count = 64
+        self,
+        *,
+        dim: Count,
+        weights: Literal["attentive", "uniform"] = "attentive",
+        hidden: Count = 64,
+        normalizer: Normalizer = "softmax",
     ) -> None:
         super().__init__()
-        self.out_dim, self.hops = 2 * dim, 1
+        self.out_dim, self.hops, self.normalizer = 2 * dim, 1, normalizer
         self.score: nn.Sequential | None = None
         if weights == "attentive":
             layer, score = nn.Linear(dim, hidden), nn.Linear(hidden, 1, bias=False)
@@ -45,7 +51,7 @@ class Statistics(Attention):
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
         """Returns [mu; sigma] as values_BRD with R = 1."""
         scores_BL1 = torch.zeros_like(states_BLD[..., :1]) if self.score is None else self.score(states_BLD)
-        weights_BRL = masked_softmax(scores_BL1.transpose(1, 2), mask_BL)
+        weights_BRL = masked_softmax(scores_BL1.transpose(1, 2), mask_BL, self.normalizer)
         weights_BL1 = weights_BRL.transpose(1, 2)  # products with it are in single precision or better
         mean_BRD = (weights_BL1 * states_BLD).sum(dim=1, keepdim=True)
         variance_BRD = (weights_BL1 * (states_BLD - mean_BRD).square()).sum(dim=1, keepdim=True)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sentattn.config.types import Count, Fraction, checked
-from sentattn.models.attention.base import Attended, Attention, masked_softmax, weighted_sum
+from sentattn.models.attention.base import Attended, Attention, Normalizer, masked_softmax, weighted_sum
 from sentattn.models.dropout import Dropout
 
 
@@ -23,16 +23,24 @@ class Structured(Attention):
         bias: Whether both layers have one.
         dropout: Share of the scoring layers' incoming components set to 0 while training, as in the authors'
             released code; the values are made of states without it.
+        normalizer: What makes weights of scores: `softmax`; `sparsemax` and `entmax15` give weights of exactly 0.
     """
 
     shift_invariant_parameters = ("scores.bias",)
 
     @checked
     def __init__(
-        self, *, dim: Count, hops: Count = 4, hidden: Count = 64, bias: bool = True, dropout: Fraction = 0.0
+        self,
+        *,
+        dim: Count,
+        hops: Count = 4,
+        hidden: Count = 64,
+        bias: bool = True,
+        dropout: Fraction = 0.0,
+        normalizer: Normalizer = "softmax",
     ) -> None:
         super().__init__()
-        self.out_dim, self.hops = dim, hops
+        self.out_dim, self.hops, self.normalizer = dim, hops, normalizer
         self.hidden = nn.Linear(dim, hidden, bias=bias)
         self.scores = nn.Linear(hidden, hops, bias=bias)
         self.dropout = Dropout(dropout)
@@ -45,5 +53,5 @@ class Structured(Attention):
         """Returns values_BRD = weights_BRL @ states_BLD."""
         hidden_BLA = torch.tanh(self.hidden(self.dropout(states_BLD)))
         scores_BRL = self.scores(self.dropout(hidden_BLA)).transpose(1, 2)
-        weights_BRL = masked_softmax(scores_BRL, mask_BL)
+        weights_BRL = masked_softmax(scores_BRL, mask_BL, self.normalizer)
         return Attended(weighted_sum(weights_BRL, states_BLD), weights_BRL)
