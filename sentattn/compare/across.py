@@ -166,21 +166,22 @@ def gate(comparisons: Sequence[Comparison], typed: str) -> tuple[bool, str]:
     where = f" on average over {len(estimates)} data sets" if len(estimates) > 1 else ""
     result = "passed: not worse by more than" if passes else "failed: not shown to be within"
     text = f"Gate {result} {first.margin:g}{metric.unit}{where}. {typed}: {metric.difference(estimate.value, '+')}"
-    least = f"at least {metric.difference(estimate.lower_end(), '+')}"
+    least = f"at least {metric.difference(estimate.interval(1 - 2 * LEVEL)[0], '+')}"
     basis = "; approximately" if any(comparison.folds for comparison in comparisons) else ""
     return passes, f"{text}, {least} (95%, one-sided; a family of one{basis})."
 
 
 def _of_gate(comparison: Comparison, typed: str) -> Estimate:
     """Returns the difference of two settings that are named in one text, since names may have commas."""
-    for new, old in permutations(comparison.settings, 2):
-        if typed.replace(", ", ",") == f"{new.name},{old.name}".replace(", ", ","):
-            break
-    else:
+    pairs = {
+        f"{new.name},{old.name}".replace(", ", ","): (new, old) for new, old in permutations(comparison.settings, 2)
+    }
+    pair = pairs.get(typed.replace(", ", ","))
+    if pair is None:
         names = "; ".join(setting.name for setting in comparison.settings)
         message = f"gate={typed}: type gate=NEW,OLD with two settings of {comparison.title}: {names}."
         raise SettingError(Fault("gate", "unknown", message))
-    estimate = comparison.difference(new, old)
+    estimate = comparison.difference(*pair)
     if estimate is None:
         message = f"gate={typed}: {comparison.title} has too few seeds or rows of a class for a test: {SEEDS} seeds of "
         message += "each setting, or none in a table of single models."

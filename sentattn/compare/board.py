@@ -124,6 +124,13 @@ class Leaderboard:
         require_same_rows("project", project, self.comparisons)
         return comparison_pages(self.comparisons[0], entity=entity, project=project)[0]
 
+    def tables(self, style: Format = "table", columns: Sequence[str] = ()) -> list[str]:
+        """Returns the leaderboard of each comparison with the diagnostics of its attentions."""
+        return [
+            "\n".join([*board_lines(comparison, style, columns), *insight_lines(comparison, style)])
+            for comparison in self.comparisons
+        ]
+
     def text(self, tables: Sequence[str]) -> str:
         """Returns tables, one for each comparison, with the results of the tests."""
         texts = ["These runs have different rows; each table below is about runs with the same rows."]
@@ -134,9 +141,7 @@ class Leaderboard:
         return "\n\n".join(filter(None, texts))
 
     def __repr__(self) -> str:
-        return self.text(
-            ["\n".join([*board_lines(comparison), *insight_lines(comparison)]) for comparison in self.comparisons]
-        )
+        return self.text(self.tables())
 
     def _repr_html_(self) -> str:
         """Returns the HTML for a notebook: of each comparison a table and the results of the tests."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from sentattn.compare.folds import join_folds
 from sentattn.compare.metric import ACCURACY, FEWEST_ROWS, MARGIN, Metric, find_metric
-from sentattn.compare.pairs import Plan, SettingPair, best_against_reference, declared_indices
+from sentattn.compare.plan import Plan, SettingPair, best_against_reference, declared_indices
 from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs, rest
 from sentattn.compare.statistics import (
     AGREEMENT,
@@ -25,8 +25,8 @@ from sentattn.compare.statistics import (
     Estimate,
     Verdict,
     adjusted,
+    average,
     difference,
-    fold_average,
     verdict,
 )
 from sentattn.config.schema import FOLD, SEEDS
@@ -186,10 +186,16 @@ class Comparison:
         return len(self.runs[0].folds)
 
     def read_texts(self) -> tuple[TextData, Split]:
-        """Reads the data set again, as `EvaluatedRun.read_texts` does; returns it and the texts of the rows."""
-        if self.settings[0].runs[0].is_of_table:
+        """Reads the data set again, as `EvaluatedRun.read_data` does; returns it and the texts of the rows."""
+        run = self.settings[0].runs[0]
+        if run.is_of_table:
             raise RunError(Fault("table", "missing", f"{self.title}: a table of predictions has no texts."))
-        return self.settings[0].runs[0].read_texts(self.split)
+        data = run.read_data(self.split)
+        texts = data.split(self.split)
+        if tuple(texts.row_id) != self.rows.row_ids:
+            message = f"data={self.data} has other rows in split {self.split} than the runs."
+            raise RunError(Fault("data.path", "conflict", message))
+        return data, texts
 
     @cached_property
     def settings(self) -> list[Setting]:
@@ -268,7 +274,7 @@ class Comparison:
             return None
         gains, group_N = (first.gains, second.gains), self.rows.group_N
         if first.folds is not None:
-            of_pair = partial(fold_average, gains[0] - gains[1], first.folds, group_N)
+            of_pair = partial(average, gains[0] - gains[1], group_N, fold_SN=first.folds)
         else:
             of_pair = partial(difference, *gains, group_N, deterministic=(first.deterministic, second.deterministic))
         width = self.metric.bounds[1] - self.metric.bounds[0]
@@ -404,7 +410,7 @@ def read_comparisons(
     faults += of_folds
     by_rows: dict[tuple[object, object], list[EvaluatedRun]] = defaultdict(list)
     for run in runs:
-        by_rows[run.result["data"], run.rows.key].append(run)
+        by_rows[run.result["data"], run.rows.digest].append(run)
     comparisons = [Comparison(of_rows, split) for of_rows in by_rows.values()]
     titles = Counter(comparison.title for comparison in comparisons)
     comparisons = [

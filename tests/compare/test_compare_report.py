@@ -34,7 +34,7 @@ from sentattn.compare.report.charts import (
     with_interval,
 )
 from sentattn.compare.report.page import Section, page, part
-from sentattn.compare.report.summaries import HOPS, curves
+from sentattn.compare.report.summaries import curves
 from sentattn.console import Table
 from sentattn.prediction.prediction import Prediction
 from sentattn.run import Run
@@ -91,7 +91,6 @@ def test_a_comparison_has_all_sections(hostile: str) -> None:
         "Accuracy against cost",
         "Accuracy by kind of text",
         "Reliability",
-        "Hops",
         "Learning curves",
         "Confusion matrices",
         "Disagreements",
@@ -233,19 +232,20 @@ def test_long_words_do_not_make_a_phone_scroll(tmp_path: Path, text: str) -> Non
     assert "<title>2 settings on " in drawn_on_a_phone(file)
 
 
-def test_hops_of_two_groups_of_settings(tmp_path: Path) -> None:
-    for embedding in ("words", "ngrams"):
-        for hops in (1, 3):
-            make_run(tmp_path, f"model/embedding={embedding}", f"model.attention.hops={hops}", accuracy=0.6 + hops / 10)
+def test_training_rows_of_two_groups_of_settings(tmp_path: Path) -> None:
+    for model in ("mean", "cnn"):
+        for size in (100, 1000):
+            make_run(tmp_path, f"model={model}", f"data.train_size={size}", accuracy=0.6 + size / 5000)
     ranked = compare(tmp_path).leaderboard
-    [chart] = curve_chart(curves(ranked, HOPS), "hops")
-    accuracies = {hops: [s.metrics["accuracy"].value for s in ranked if f"hops={hops}" in s.name] for hops in (1, 3)}
+    [chart] = curve_chart(curves(ranked))
+    accuracies = {n: [s.metrics["accuracy"].value for s in ranked if s.name.endswith(f"={n}")] for n in (100, 1000)}
     first, second = chart.figure.data
-    assert tuple(first.x) == tuple(second.x) == (1, 3)
-    assert [sorted(pair) for pair in zip(first.y, second.y, strict=True)] == [sorted(accuracies[n]) for n in (1, 3)]
+    assert tuple(first.x) == tuple(second.x) == (100, 1000)
+    drawn = [sorted(pair) for pair in zip(first.y, second.y, strict=True)]
+    assert drawn == [sorted(accuracies[n]) for n in (100, 1000)]
     assert chart.table is not None
-    assert sorted(value for _, _, n, value, _ in chart.table.rows if n == "3") == sorted(
-        f"{100 * value:.2f}%" for value in accuracies[3]
+    assert sorted(value for _, _, n, value, _ in chart.table.rows if n == "1,000") == sorted(
+        f"{100 * value:.2f}%" for value in accuracies[1000]
     )
     assert len({name for _, name, *_ in chart.table.rows}) == 2
 
