@@ -16,7 +16,7 @@ import numpy as np
 
 from sentattn.compare.comparison import Comparison, Pair
 from sentattn.compare.metric import Metric
-from sentattn.compare.statistics import LEVEL, Estimate, Term, adjusted, half_width, verdict
+from sentattn.compare.statistics import LEVEL, Estimate, Term, half_width
 from sentattn.config.schema import SEEDS
 from sentattn.errors import Fault, RunError, SettingError
 
@@ -102,23 +102,11 @@ def over_data_sets(comparisons: Sequence[Comparison]) -> list[Overall]:
     The means are one family, and the differences on all data sets another (`of_one_family`).
     """
     shared = _shared([comparison for comparison in comparisons if comparison.family])
-    means = [mean_of([pair.estimate for pair in by_data.values()]) for by_data in shared]
-    p_difference = adjusted([mean.p_difference() for mean in means])
-    p_equivalence = adjusted([mean.p_equivalence(comparisons[0].share_of_margin) for mean in means])
     found = []
-    for by_data, mean, p, q in zip(shared, means, p_difference, p_equivalence, strict=True):
-        first, *_ = by_data.values()
-        tested = Pair(
-            first.first,
-            first.second,
-            declared=True,
-            estimate=mean,
-            p_difference=p,
-            p_equivalence=q,
-            level=LEVEL / len(means),
-            verdict=verdict(mean.centre, p, q),
-            basis=f"{len(by_data)} data sets",
-        )
+    for by_data in shared:
+        first, margin, basis = next(iter(by_data.values())), comparisons[0].share_of_margin, f"{len(by_data)} data sets"
+        mean = mean_of([pair.estimate for pair in by_data.values()])
+        tested = Pair.of(first.first, first.second, mean, margin, len(shared), declared=True, basis=basis)
         found.append(Overall(by_data, tested, comparisons[0].margin))
     return found
 

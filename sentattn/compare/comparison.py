@@ -67,6 +67,22 @@ class Pair:
     verdict: Verdict
     basis: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        first: Setting,
+        second: Setting,
+        estimate: Estimate,
+        margin: float,
+        number: int,
+        *,
+        declared: bool,
+        basis: str,
+    ) -> Pair:
+        """Returns the tests of how much better the first setting is, as one of a number of pairs (Bonferroni)."""
+        p, q = adjusted([estimate.p_difference(), estimate.p_equivalence(margin)], number)
+        return cls(first, second, declared, estimate, p, q, LEVEL / number, verdict(estimate.centre, p, q), basis)
+
     @property
     def intervals(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """The intervals that belong to the tests of a difference and of equivalence, at 1 - a and 1 - 2a."""
@@ -289,16 +305,9 @@ class Comparison:
         """
         tested = [(first, second, self.difference(first, second)) for first, second in pairs]
         found = [(first, second, estimate) for first, second, estimate in tested if estimate is not None]
-        p_difference = [estimate.p_difference() for *_, estimate in found]
-        p_equivalence = [estimate.p_equivalence(self.share_of_margin) for *_, estimate in found]
-        level = LEVEL
-        if is_declared:
-            number = self.family or len(found)
-            p_difference, p_equivalence = adjusted(p_difference, number), adjusted(p_equivalence, number)
-            level /= max(1, number)
+        number = (self.family or len(found)) if is_declared else 1
         return [
-            Pair(first, second, is_declared, estimate, p, q, level, verdict(estimate.centre, p, q), first.basis)
-            for (first, second, estimate), p, q in zip(found, p_difference, p_equivalence, strict=True)
+            Pair.of(*each, self.share_of_margin, number, declared=is_declared, basis=each[0].basis) for each in found
         ]
 
     @cached_property
@@ -376,9 +385,6 @@ class Comparison:
             found = [f"{setting.name} {', '.join(str(run.seed) for run in setting.runs)}" for setting in self.settings]
             text = "Both settings of a pair need the same folds, and so the same seeds; there are"
             notes.append(f"{text} {'; '.join(found)}.")
-        settings = [setting for pair in family for setting in (pair.first, pair.second)]
-        if len(counts := {len(setting.runs) for setting in settings if not setting.deterministic}) > 1:
-            notes.append(f"Numbers of seeds differ within the declared pairs: {', '.join(map(str, sorted(counts)))}.")
         if (df := min((pair.estimate.df for pair in (*family, *exploratory)), default=FEW_DF)) < FEW_DF:
             notes.append(f"The {self.counts} have {df:.1f} degrees of freedom: intervals are wide.")
         if self.plan is None:

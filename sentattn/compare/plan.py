@@ -18,7 +18,6 @@ import yaml
 
 from sentattn.compare.runs import Setting, rest
 from sentattn.config import types
-from sentattn.config.compose import PRETRAINED, TOKENIZER_KEY, compose
 from sentattn.config.schema import FOLDS, SEEDS
 from sentattn.config.targets import TARGET_KEY, slots
 from sentattn.config.types import Kind, Node, Tree
@@ -288,6 +287,8 @@ def _note_tests(file: Path, entry: Node) -> str:
 
 def _composed(plan: Plan, number: int, side: str, data: str) -> tuple[list[str], Tree]:
     """Returns the arguments of a side of a pair, and the flat settings that count, or the name of one of a table."""
+    from sentattn.config.compose import compose
+
     base = dict(word.split("=", 1) for word in plan.content["base"])
     own = {str(key): types.as_typed(value) for key, value in plan.content["pairs"][number][side].items()}
     if set(own) == {OF_TABLE}:
@@ -307,6 +308,8 @@ def _match(wanted: Node, comparison: Comparison) -> Setting | None:
     Tables may lie anywhere, and a pretrained encoder, its tokenizer with it; of several settings the one with the
     plan's name of the encoder, its files and its name of the preset is meant.
     """
+    from sentattn.config.compose import PRETRAINED, TOKENIZER_KEY
+
     if OF_TABLE in wanted:
         named = [setting for setting in comparison.settings if setting.name == wanted[OF_TABLE]]
         return next((each for each in named if comparison.data == wanted.get("data", comparison.data)), None)

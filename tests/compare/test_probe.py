@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_files import write_encoder
+from refusals import refused
 from sklearn.linear_model import LogisticRegression
 
 from sentattn import fit
 from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.references import add_references, probe
 from sentattn.compare.runs import Setting
-from sentattn.errors import RunError
 from sentattn.prediction.model import LoadedRun
 from sentattn.training.states import ChunkWriter
 
@@ -140,9 +140,7 @@ def test_only_comparisons_with_a_pretrained_encoder_have_probes(
     comparisons = [comparison_of(tiny_run), comparison_of(trained)]
     added = add_references(["probe"], comparisons, tmp_path)
     assert [sum(run.result["model"] == "probe" for run in found.runs) for found in added] == [0, 2]
-    with pytest.raises(RunError) as caught:
-        add_references(["probe"], comparisons[:1], tmp_path)
-    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("reference", "missing")
+    assert refused(lambda: add_references(["probe"], comparisons[:1], tmp_path)) == [("reference", "missing")]
 
 
 def test_references_of_words_are_the_same_beside_subwords(trained: LoadedRun, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import faults_of, refused
 from scipy.sparse import csr_matrix
 from tiny import tiny
 
@@ -19,7 +20,6 @@ from sentattn import evaluate
 from sentattn import fit as train
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.references import PIPELINES, SETTINGS, LogCountRatio, add_references, fit
-from sentattn.errors import RunError, SettingError
 from sentattn.run import Run
 
 LINEAR = ("tfidf", "nbsvm")
@@ -67,9 +67,7 @@ def test_a_class_without_a_training_row_has_probability_0(name: str) -> None:
 
 def test_a_package_that_is_missing_is_named(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(SettingError) as caught:
-        sentattn.leaderboard(tiny_run, reference="tfidf")
-    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("reference", "package")
+    assert refused(lambda: sentattn.leaderboard(tiny_run, reference="tfidf")) == [("reference", "package")]
 
 
 def test_references_are_runs_on_the_same_rows(tiny_run: Run, tmp_path: Path) -> None:
@@ -119,9 +117,7 @@ def test_a_damaged_reference_is_fitted_again(tiny_run: Run, tmp_path: Path) -> N
 def test_other_texts_are_refused(tiny_run: Run, tmp_path: Path) -> None:
     [comparison], _ = read_comparisons([tiny_run.path], split="test")
     comparison.settings[0].runs[0].result["data_fingerprint"] = "0" * 16  # type: ignore[index]
-    with pytest.raises(RunError) as caught:
-        add_references(["tfidf"], [comparison], tmp_path)
-    assert caught.value.faults[0].kind == "conflict"
+    assert refused(lambda: add_references(["tfidf"], [comparison], tmp_path)) == [("data.path", "conflict")]
 
 
 EXACT = 1e-9
@@ -177,7 +173,6 @@ def test_a_stored_metric_that_is_not_that_of_the_predictions(tiny_run: Run, tmp_
     result["format"] = 2
     result["metrics"][f"test/{name}"] += 0.01
     (path / "result.json").write_text(json.dumps(result))
-    with pytest.raises(RunError) as caught:
-        read_comparisons([path], split="test")
-    assert caught.value.faults[0].kind == "damaged"
-    assert f"test/{name}" in caught.value.faults[0].message
+    fault, _ = faults_of(lambda: read_comparisons([path], split="test"))
+    assert fault.kind == "damaged"
+    assert f"test/{name}" in fault.message

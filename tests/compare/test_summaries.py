@@ -188,12 +188,6 @@ def test_groups_without_a_row_in_the_slice_do_not_count() -> None:
     assert value.half_width() == pytest.approx(half)
 
 
-def test_where_all_rows_are_right_the_interval_is_about_wilsons() -> None:
-    value = accuracy_on(setting(np.ones((2, 30))), np.arange(30))
-    z = stats.norm.ppf(0.975)
-    assert (value.value, *value.interval()) == pytest.approx((1, 30 / (30 + z**2), 1), abs=0.05)
-
-
 LABELS = np.array([0, 1, 0, 1])
 
 
