@@ -7,12 +7,10 @@ import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
-import pyarrow.parquet as pq
 
-from sentattn.compare.runs import EvaluatedRun, Rows, group_numbers
+from sentattn.compare.runs import EvaluatedRun, Rows, group_numbers, read_column
 from sentattn.config.groups import get_path
 from sentattn.config.schema import FOLD, FOLDS
 from sentattn.config.targets import needed_trust
@@ -64,11 +62,8 @@ def _joined(by_fold: Mapping[int, EvaluatedRun], split: str) -> EvaluatedRun:
         raise RunError(Fault("runs", "missing", f"{message} others: python -m sentattn.train {typed}"))
     runs = [by_fold[fold] for fold in range(folds)]
     fold_N = np.repeat(np.arange(folds), [len(run.rows.labels_N) for run in runs])
-    filters, columns = [("split", "==", split)], ["row", "row_id", "group"]
-    tables = [
-        pq.read_table(run.run.predictions(split), columns=columns, filters=filters, partitioning=None) for run in runs
-    ]
-    row_N, id_N, group_N = (np.array([*chain(*(table[name].to_pylist() for table in tables))]) for name in columns)
+    columns = ("row", "row_id", "group")
+    row_N, id_N, group_N = (np.concatenate([read_column(run.run, split, name) for run in runs]) for name in columns)
     if len(np.unique(row_N)) < len(row_N):
         message = f"{last.path}: folds of seed {last.seed} have rows in common, as the data has changed; left out."
         raise RunError(Fault("data", "conflict", message))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
@@ -516,13 +516,13 @@ def group_numbers(groups: Sequence[str]) -> Ints | None:
     return group_N.astype(np.int64) if 1 < len(names) < len(groups) else None
 
 
-def read_row_numbers(run: Run, split: str) -> list[int]:
-    """Returns the place of each row of a split in its data set."""
+def read_column(run: Run, split: str, name: str) -> list[Any]:
+    """Returns a column of the predictions of a split, such as `row`, the place of each row in its data set."""
     import pyarrow.parquet as pq
 
-    table = pq.read_table(run.predictions(split), columns=["row"], filters=[("split", "==", split)], partitioning=None)
-    numbers: list[int] = table["row"].to_pylist()
-    return numbers
+    filters = [("split", "==", split)]
+    column = pq.read_table(run.predictions(split), columns=[name], filters=filters, partitioning=None)[name]
+    return list(column.to_pylist())
 
 
 def _fits(settings: Node, key: str, text: str) -> bool:

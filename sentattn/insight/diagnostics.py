@@ -143,7 +143,9 @@ def diagnose(
                 **removals(model, encoded.ids, predicted, ranked_K, rankings, random),
                 "correct": float(predicted == label),
                 **{
-                    f"correct_{name}": share_of(label, classes_P) if is_ranking else np.nan
+                    f"correct_{name}": float((classes_P == label).mean())
+                    if is_ranking and not np.isnan(classes_P).any()
+                    else np.nan
                     for name, classes_P in classes.items()
                 },
                 **plausibility(weights_K, [encoded.spans[token] for token in ranked_K], rationale),
@@ -152,11 +154,6 @@ def diagnose(
         weights.append(weights_K)
         progress(i + 1, len(texts))
     return Diagnostics({name: np.array([row[name] for row in rows]) for name in rows[0]}, weights)
-
-
-def share_of(label: int, classes_P: Floats) -> float:
-    """Returns the share of the predicted classes that are a label; NaN where there are none."""
-    return np.nan if np.isnan(classes_P).any() else float((classes_P == label).mean())
 
 
 def ranks(weights_L: Floats) -> bool:

@@ -72,15 +72,6 @@ def test_a_run_that_may_not_be_written_is_compared(
     assert main([str(run), f"report={folder / 'page.html'}"]) == 2
 
 
-def test_a_table_in_markdown(folder: Path, tmp_path: Path) -> None:
-    file = tmp_path / "board"
-    assert main([str(folder), "format=markdown", f"output={file}"]) == 0
-    text = file.read_text()
-    assert text.startswith("| settings |")
-    assert text.count("structured") == 1
-    assert "lstm_mean" in text
-
-
 @pytest.mark.parametrize("style", ["table", "markdown", "csv"])
 def test_columns_are_chosen_by_name(folder: Path, style: str, tmp_path: Path) -> None:
     file = tmp_path / "board"

@@ -23,7 +23,6 @@ from sentattn.compare.report.charts import (
     MAX_SLICED,
     confusion_charts,
     cost_charts,
-    curve_chart,
     key,
     leaderboard_chart,
     learning_charts,
@@ -34,7 +33,6 @@ from sentattn.compare.report.charts import (
     with_interval,
 )
 from sentattn.compare.report.page import Section, page, part
-from sentattn.compare.report.summaries import curves
 from sentattn.console import Table
 from sentattn.prediction.prediction import Prediction
 from sentattn.run import Run
@@ -208,12 +206,14 @@ def test_long_words_do_not_make_a_phone_scroll(tmp_path: Path, text: str) -> Non
     assert "<title>2 settings on " in drawn_on_a_phone(file)
 
 
-def test_training_rows_of_two_groups_of_settings(tmp_path: Path) -> None:
+def test_accuracy_against_labels_where_settings_differ_in_them_alone(tmp_path: Path) -> None:
     for model in ("mean", "cnn"):
         for size in (100, 1000):
             make_run(tmp_path, f"model={model}", f"data.train_size={size}", accuracy=0.6 + size / 5000)
     ranked = compare(tmp_path).leaderboard
-    [chart] = curve_chart(curves(ranked))
+    sections = {section.heading: section.charts for section in part(compare(tmp_path)).sections}
+    [chart] = sections["Accuracy against labels"]
+    assert chart.figure.layout.xaxis.type == "log"
     accuracies = {n: [s.metrics["accuracy"].value for s in ranked if s.name.endswith(f"={n}")] for n in (100, 1000)}
     first, second = chart.figure.data
     assert tuple(first.x) == tuple(second.x) == (100, 1000)
@@ -224,16 +224,6 @@ def test_training_rows_of_two_groups_of_settings(tmp_path: Path) -> None:
         f"{100 * value:.2f}%" for value in accuracies[1000]
     )
     assert len({name for _, name, *_ in chart.table.rows}) == 2
-
-
-def test_a_page_has_accuracy_against_labels_where_settings_differ_in_them_alone(tmp_path: Path) -> None:
-    for size in (100, 1000):
-        make_run(tmp_path, "model=mean", f"data.train_size={size}", accuracy=0.6 + size / 10000)
-    headings = {section.heading: section.charts for section in part(compare(tmp_path)).sections}
-    [chart] = headings["Accuracy against labels"]
-    [curve] = chart.figure.data
-    assert tuple(curve.x) == (100, 1000)
-    assert chart.figure.layout.xaxis.type == "log"
     make_run(tmp_path / "other", "model=mean")
     assert "Accuracy against labels" not in {section.heading for section in part(compare(tmp_path / "other")).sections}
 
