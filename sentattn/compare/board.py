@@ -14,11 +14,11 @@ from sentattn.compare.across import Overall, over_data_sets
 from sentattn.compare.comparison import Comparison, require_same_rows
 from sentattn.compare.leaderboard import (
     board_lines,
-    board_rows,
     cells,
     heading,
     message_lines,
     overall_lines,
+    setting_row,
     verdict_rows,
 )
 from sentattn.console import Format, csv_lines
@@ -57,12 +57,11 @@ class Leaderboard:
         require_packages("frame", "leaderboard(...).frame", ["pandas"], "sentattn[pandas]")
         import pandas as pd
 
-        frames = []
-        for comparison in self.comparisons:
-            *rows, _ = board_rows(comparison)  # the last is the share of the largest class
-            count = len(comparison.rows.labels_N)
-            frames.append(pd.DataFrame(rows).assign(data=comparison.data, split=comparison.split, rows=count))
-        return pd.concat(frames, ignore_index=True)
+        return pd.DataFrame(
+            {**setting_row(setting), "data": each.data, "split": each.split, "rows": len(each.rows.labels_N)}
+            for each in self.comparisons
+            for setting in each.leaderboard
+        )
 
     @property
     def pairs(self) -> list[dict[str, object]]:

@@ -196,14 +196,14 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
     """
     known = _read(path)
     uploads: list[LocalRun] = []
-    sources: list[tuple[str, list[Path], Callable[..., tuple[Workspace, Report]]]] = []
-    for comparison in comparisons:
-        about = f"{comparison.data}, split {comparison.split}, {len(comparison.rows.labels_N)} rows"
-        sources.append((about, _paths(comparison), partial(comparison_pages, comparison)))
-    for study in studies:
-        trials = [file.parent for file in sorted(study.glob(f"trials/**/{RESULT_FILE}"))]
-        sources.append((f"study {study.name}", trials, partial(study_pages, study)))
-    for about, paths, make in sources:
+    sources: list[Comparison | Path] = [*comparisons, *studies]
+    for source in sources:
+        if isinstance(source, Comparison):
+            about = f"{source.data}, split {source.split}, {len(source.rows.labels_N)} rows"
+            paths, make = _paths(source), partial(comparison_pages, source)
+        else:
+            about, paths = f"study {source.name}", [file.parent for file in source.glob(f"trials/**/{RESULT_FILE}")]
+            make = partial(study_pages, source)
         logged = find_runs(paths)
         if without := sorted({*map(str, paths)} - {str(run.directory) for run in logged}):
             yield f"{about}: not shown, as they were trained without W&B: {', '.join(without)}"

@@ -131,12 +131,8 @@ class Source(NamedTuple):
     @property
     def key(self) -> str:
         """Hash of what the fitted reference depends on: its settings, the rows, and how long texts are clipped."""
-        parts = [self.model, self.run.fingerprint, _values(self.run, self.clipping)]
+        parts = [self.model, self.run.fingerprint, [get_path(self.run.settings, key) for key in self.clipping]]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _values(run: EvaluatedRun, keys: Sequence[str]) -> list[object]:
-    return [get_path(run.settings, key) for key in keys]
 
 
 def _is_pretrained(run: EvaluatedRun) -> bool:
@@ -280,7 +276,7 @@ def _probes(comparison: Comparison) -> Iterator[Source]:
     """Yields mean and first state of each pretrained encoder of the runs, as they read it and clip long texts."""
     by_reading: dict[str, EvaluatedRun] = {}
     for run in filter(_is_pretrained, comparison.runs):
-        by_reading.setdefault(json.dumps(_values(run, ENCODER + CLIPPING)), run)
+        by_reading.setdefault(json.dumps([get_path(run.settings, key) for key in ENCODER + CLIPPING]), run)
     for run in by_reading.values():
         model = LoadedRun(run.path, trust=run.run.trust).classifier.model
         encoder = model.embedding
