@@ -106,7 +106,7 @@ def over_data_sets(comparisons: Sequence[Comparison]) -> list[Overall]:
     for by_data in shared:
         first, margin, basis = next(iter(by_data.values())), comparisons[0].share_of_margin, f"{len(by_data)} data sets"
         mean = mean_of([pair.estimate for pair in by_data.values()])
-        tested = Pair.of(first.first, first.second, mean, margin, len(shared), declared=True, basis=basis)
+        tested = Pair.of((first.first, first.second), mean, margin, len(shared), declared=True, basis=basis)
         found.append(Overall(by_data, tested, comparisons[0].margin))
     return found
 

@@ -69,19 +69,11 @@ class Pair:
 
     @classmethod
     def of(
-        cls,
-        first: Setting,
-        second: Setting,
-        estimate: Estimate,
-        margin: float,
-        number: int,
-        *,
-        declared: bool,
-        basis: str,
+        cls, settings: SettingPair, estimate: Estimate, margin: float, number: int, *, declared: bool, basis: str
     ) -> Pair:
         """Returns the tests of how much better the first setting is, as one of a number of pairs (Bonferroni)."""
         p, q = adjusted([estimate.p_difference(), estimate.p_equivalence(margin)], number)
-        return cls(first, second, declared, estimate, p, q, LEVEL / number, verdict(estimate.centre, p, q), basis)
+        return cls(*settings, declared, estimate, p, q, LEVEL / number, verdict(estimate.centre, p, q), basis)
 
     @property
     def intervals(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -303,11 +295,12 @@ class Comparison:
         The declared ones are one family: their intervals hold together in 95% of repetitions (Bonferroni). Groups of
         rows with too few degrees of freedom give no verdict, nor does a class with too few rows.
         """
-        tested = [(first, second, self.difference(first, second)) for first, second in pairs]
-        found = [(first, second, estimate) for first, second, estimate in tested if estimate is not None]
+        tested = [(pair, self.difference(*pair)) for pair in pairs]
+        found = [(pair, estimate) for pair, estimate in tested if estimate is not None]
         number = (self.family or len(found)) if is_declared else 1
         return [
-            Pair.of(*each, self.share_of_margin, number, declared=is_declared, basis=each[0].basis) for each in found
+            Pair.of(pair, estimate, self.share_of_margin, number, declared=is_declared, basis=pair[0].basis)
+            for pair, estimate in found
         ]
 
     @cached_property
