@@ -52,8 +52,8 @@ from sentattn.compare.statistics import (
     TWO_EACH,
     Estimate,
     Term,
+    average,
     difference,
-    fold_average,
 )
 from sentattn.data.splits import draw_folds
 
@@ -215,12 +215,12 @@ def fold_rates(design: FoldDesign, repetitions: int) -> list[float]:
     for r in range(repetitions):
         (first_SN, second_SN), fold_SN, group_N, _ = design.draw(random, loss=0.0)
         gains_SN = first_SN - second_SN
-        alarms[r] = fold_average(gains_SN, fold_SN, group_N, half_rows=AGREEMENT).p_difference() < LEVEL
+        alarms[r] = average(gains_SN, group_N, fold_SN=fold_SN, half_rows=AGREEMENT).p_difference() < LEVEL
         means = [gains_SN[s, fold_SN[s] == fold].mean() for s, fold in np.ndindex(design.seeds, design.folds)]
         plain[r] = ttest_1samp(means, 0).pvalue < LEVEL
         (first_SN, second_SN), fold_SN, group_N, new[r] = design.draw(random, loss=0.3)
-        gain = fold_average(first_SN - second_SN, fold_SN, group_N, half_rows=AGREEMENT)
-        accuracy = fold_average(first_SN, fold_SN, group_N, half_rows=TWO_EACH)
+        gain = average(first_SN - second_SN, group_N, fold_SN=fold_SN, half_rows=AGREEMENT)
+        accuracy = average(first_SN, group_N, fold_SN=fold_SN, half_rows=TWO_EACH)
         intervals[r] = gain.interval(), accuracy.interval()
     first, second = new.mean(axis=0)
     low, high = np.moveaxis(intervals, 2, 0)

@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _print_together(first: Comparison, other: Comparison) -> None:
     """Prints the errors that two runs share, and the accuracy of weighted means of their log odds."""
-    assert other.rows.key == first.rows.key, "the runs have other validation rows"
+    assert other.rows.digest == first.rows.digest, "the runs have other validation rows"
     wrong, again = (one.settings[0].correct[0] == 0 for one in (first, other))
     print(f"{other.settings[0].name}: {again.sum()} wrong, {(wrong & again).sum()} of them in both")
     odds, others = (np.diff(np.log(np.maximum(one.settings[0].probabilities[0], 1e-12))) for one in (first, other))

@@ -80,7 +80,7 @@ from typing import TYPE_CHECKING, Any
 from sentattn.config import command_line
 from sentattn.config.arguments import as_arguments
 from sentattn.config.types import Tree
-from sentattn.console import csv_lines
+from sentattn.console import csv_lines, wrap
 from sentattn.errors import Fault, RunError, SettingError, require_packages
 from sentattn.rendering import PAGE_ENDINGS, PICTURE_ENDINGS, require_format
 from sentattn.run import (
@@ -98,14 +98,15 @@ from sentattn.run import (
 if TYPE_CHECKING:
     from sentattn.compare.board import Leaderboard
     from sentattn.compare.comparison import Comparison
-    from sentattn.console import Format
 
 FAILED = 1
 """The exit code of a gate that is not passed."""
 COMMA = re.compile(r",(?![^\[\]]*\])")
 """Outside the brackets of a list."""
 REFERENCES = ("tfidf", "nbsvm", "probe")
-OPTIONS: dict[str, tuple[str, Any]] = {
+LISTS = ("where", "columns", "reference", "table", "panels")
+"""Options that are split at commas."""
+ANALYSIS: dict[str, tuple[str, Any]] = {
     "split": ("str", None),
     "where": ("str", ""),
     "table": ("str", ""),
@@ -113,12 +114,15 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "margin": ("Positive", None),
     "pairs": ('Literal["declared", "all"]', "declared"),
     "baseline": ("str", None),
-    "gate": ("str", None),
     "plan": ("str", None),
     "reference": ("str", ""),
     "insight": ('bool | Count | Literal["all"]', False),
     "trust": ("bool", False),
     "output_dir": ("str", "outputs"),
+}
+"""Type and default of each option that `leaderboard` has too."""
+OPTIONS = ANALYSIS | {
+    "gate": ("str", None),
     "format": ('Literal["table", "markdown", "csv", "predictions"]', "table"),
     "columns": ("str", ""),
     "output": ("str", None),
@@ -127,32 +131,18 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "panels": ("str", ""),
     "to": ('Literal["wandb"]', None),
 }
-"""Type and default of each option."""
-ANALYSIS = (
-    "table",
-    "split",
-    "where",
-    "metric",
-    "baseline",
-    "margin",
-    "pairs",
-    "plan",
-    "reference",
-    "insight",
-    "trust",
-    "output_dir",
-)
-"""Options that `leaderboard` has too."""
 
 
 @command_line.command
 def main(arguments: list[str]) -> int | None:
     """Runs the command."""
+    from sentattn.compare.across import gate
+
     options = _read_options(arguments)
     options["runs"] = paths = [load(text).path if text == LATEST_RUN else Path(text) for text in options["runs"]]
     studies = [path for path in paths if (path / TRIALS_FILE).is_file()]
     comparisons = [] if options["to"] and paths and studies == paths else _compare(paths, options)
-    passes, result = _gate(comparisons, options["gate"]) if options["gate"] else (True, "")
+    passes, result = gate(comparisons, options["gate"]) if options["gate"] else (True, "")
     if comparisons:
         _print(comparisons, options)
     if options["to"]:
@@ -161,16 +151,8 @@ def main(arguments: list[str]) -> int | None:
         for line in publish(paths[0] / FILE, comparisons, studies):
             print(line, flush=True)
     if result:
-        print(f"\n{result}")
+        print("", *wrap(result), sep="\n")
     return None if passes else FAILED
-
-
-def _gate(comparisons: Sequence[Comparison], typed: str) -> tuple[bool, str]:
-    from sentattn.compare.across import gate
-    from sentattn.console import wrap
-
-    passes, result = gate(comparisons, typed)
-    return passes, "\n".join(wrap(result))
 
 
 def leaderboard(
@@ -194,7 +176,7 @@ def leaderboard(
         options = {"trust": True, **options}
     # A path begins with "/" or "./", and so is none of the options.
     paths = [os.path.join(".", run.path if isinstance(run, Run) else run) for run in several]
-    read = _read_options([*paths, *as_arguments((), **options)], {key: OPTIONS[key] for key in ANALYSIS})
+    read = _read_options([*paths, *as_arguments((), **options)], ANALYSIS)
     return Leaderboard(_compare(list(map(Path, paths)), read))
 
 
@@ -202,7 +184,7 @@ def _read_options(arguments: Sequence[str], legal: Mapping[str, tuple[str, Any]]
     """Returns all options with defaults, of which some are legal; with a plan, split and margin are the plan's."""
     typed = command_line.raw_arguments(arguments, {key: kind for key, (kind, _) in legal.items()}, "runs")
     options = {key: default for key, (_, default) in OPTIONS.items()} | typed
-    for key in ("where", "columns", "reference", "table", "panels"):
+    for key in LISTS:
         options[key] = [text for text in COMMA.split(options[key]) if text]
     if faults := list(_faults(options)):
         raise SettingError(*faults)
@@ -218,6 +200,8 @@ def _read_options(arguments: Sequence[str], legal: Mapping[str, tuple[str, Any]]
             if typed.get(key, options[key]) != options[key]:
                 message = f"{key}={typed[key]}: the plan has {key}={options[key]}. Leave it out."
                 raise SettingError(Fault(key, "conflict", message))
+    for name in options["reference"]:
+        require_packages("reference", f"reference={name}", ["sklearn"], "sentattn[report]")
     if options["to"]:
         require_packages("to", "to=wandb", ["wandb_workspaces"], "sentattn[dashboard]")
     return options
@@ -266,11 +250,9 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
 
         comparisons = add_tables(options["table"], comparisons, split)
     if options["reference"]:
-        from sentattn.compare.references import add_references, require_references
+        from sentattn.compare.references import add_references
 
-        require_references(options["reference"], comparisons)
-        folder = Path(options["output_dir"])
-        comparisons = [add_references(options["reference"], comparison, folder) for comparison in comparisons]
+        comparisons = add_references(options["reference"], comparisons, Path(options["output_dir"]))
     _warn(faults)
     rows = options["insight"]
     comparisons = [
@@ -313,17 +295,12 @@ def _default_split(paths: Sequence[Path]) -> str:
 
 def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     """Prints the comparisons, and writes the files that the options name."""
-    from sentattn.compare.board import Leaderboard, insight_lines, insight_rows
-    from sentattn.compare.leaderboard import board_lines, csv_rows, verdict_rows
+    from sentattn.compare.board import Leaderboard, insight_rows
+    from sentattn.compare.leaderboard import csv_rows, verdict_rows
     from sentattn.compare.predictions import write_table
 
     board, style = Leaderboard(comparisons), options["format"]
-    shown: Format = "table" if style == "predictions" else style
-    boards = ["\n".join(board_lines(comparison, shown, options["columns"])) for comparison in comparisons]
-    tables = [
-        "\n".join([text, *insight_lines(comparison, shown)])
-        for text, comparison in zip(boards, comparisons, strict=True)
-    ]
+    tables = board.tables("table" if style == "predictions" else style, options["columns"])
     print(board.text(tables))
     if options["output"]:
         file = Path(options["output"])

@@ -16,7 +16,7 @@ import numpy as np
 
 from sentattn.compare.comparison import Comparison, Pair
 from sentattn.compare.metric import Metric
-from sentattn.compare.statistics import LEVEL, Estimate, Term, adjusted, half_width, verdict
+from sentattn.compare.statistics import LEVEL, Estimate, Term, half_width
 from sentattn.config.schema import SEEDS
 from sentattn.errors import Fault, RunError, SettingError
 
@@ -102,23 +102,11 @@ def over_data_sets(comparisons: Sequence[Comparison]) -> list[Overall]:
     The means are one family, and the differences on all data sets another (`of_one_family`).
     """
     shared = _shared([comparison for comparison in comparisons if comparison.family])
-    means = [mean_of([pair.estimate for pair in by_data.values()]) for by_data in shared]
-    p_difference = adjusted([mean.p_difference() for mean in means])
-    p_equivalence = adjusted([mean.p_equivalence(comparisons[0].share_of_margin) for mean in means])
     found = []
-    for by_data, mean, p, q in zip(shared, means, p_difference, p_equivalence, strict=True):
-        first, *_ = by_data.values()
-        tested = Pair(
-            first.first,
-            first.second,
-            declared=True,
-            estimate=mean,
-            p_difference=p,
-            p_equivalence=q,
-            level=LEVEL / len(means),
-            verdict=verdict(mean.centre, p, q),
-            basis=f"{len(by_data)} data sets",
-        )
+    for by_data in shared:
+        first, margin, basis = next(iter(by_data.values())), comparisons[0].share_of_margin, f"{len(by_data)} data sets"
+        mean = mean_of([pair.estimate for pair in by_data.values()])
+        tested = Pair.of((first.first, first.second), mean, margin, len(shared), declared=True, basis=basis)
         found.append(Overall(by_data, tested, comparisons[0].margin))
     return found
 
@@ -166,21 +154,22 @@ def gate(comparisons: Sequence[Comparison], typed: str) -> tuple[bool, str]:
     where = f" on average over {len(estimates)} data sets" if len(estimates) > 1 else ""
     result = "passed: not worse by more than" if passes else "failed: not shown to be within"
     text = f"Gate {result} {first.margin:g}{metric.unit}{where}. {typed}: {metric.difference(estimate.value, '+')}"
-    least = f"at least {metric.difference(estimate.lower_end(), '+')}"
+    least = f"at least {metric.difference(estimate.interval(1 - 2 * LEVEL)[0], '+')}"
     basis = "; approximately" if any(comparison.folds for comparison in comparisons) else ""
     return passes, f"{text}, {least} (95%, one-sided; a family of one{basis})."
 
 
 def _of_gate(comparison: Comparison, typed: str) -> Estimate:
     """Returns the difference of two settings that are named in one text, since names may have commas."""
-    for new, old in permutations(comparison.settings, 2):
-        if typed.replace(", ", ",") == f"{new.name},{old.name}".replace(", ", ","):
-            break
-    else:
+    pairs = {
+        f"{new.name},{old.name}".replace(", ", ","): (new, old) for new, old in permutations(comparison.settings, 2)
+    }
+    pair = pairs.get(typed.replace(", ", ","))
+    if pair is None:
         names = "; ".join(setting.name for setting in comparison.settings)
         message = f"gate={typed}: type gate=NEW,OLD with two settings of {comparison.title}: {names}."
         raise SettingError(Fault("gate", "unknown", message))
-    estimate = comparison.difference(new, old)
+    estimate = comparison.difference(*pair)
     if estimate is None:
         message = f"gate={typed}: {comparison.title} has too few seeds or rows of a class for a test: {SEEDS} seeds of "
         message += "each setting, or none in a table of single models."

@@ -14,11 +14,11 @@ from sentattn.compare.across import Overall, over_data_sets
 from sentattn.compare.comparison import Comparison, require_same_rows
 from sentattn.compare.leaderboard import (
     board_lines,
-    board_rows,
     cells,
     heading,
     message_lines,
     overall_lines,
+    setting_row,
     verdict_rows,
 )
 from sentattn.console import Format, csv_lines
@@ -57,12 +57,11 @@ class Leaderboard:
         require_packages("frame", "leaderboard(...).frame", ["pandas"], "sentattn[pandas]")
         import pandas as pd
 
-        frames = []
-        for comparison in self.comparisons:
-            *rows, _ = board_rows(comparison)  # the last is the share of the largest class
-            count = len(comparison.rows.labels_N)
-            frames.append(pd.DataFrame(rows).assign(data=comparison.data, split=comparison.split, rows=count))
-        return pd.concat(frames, ignore_index=True)
+        return pd.DataFrame(
+            {**setting_row(setting), "data": each.data, "split": each.split, "rows": len(each.rows.labels_N)}
+            for each in self.comparisons
+            for setting in each.leaderboard
+        )
 
     @property
     def pairs(self) -> list[dict[str, object]]:
@@ -124,6 +123,13 @@ class Leaderboard:
         require_same_rows("project", project, self.comparisons)
         return comparison_pages(self.comparisons[0], entity=entity, project=project)[0]
 
+    def tables(self, style: Format = "table", columns: Sequence[str] = ()) -> list[str]:
+        """Returns the leaderboard of each comparison with the diagnostics of its attentions."""
+        return [
+            "\n".join([*board_lines(comparison, style, columns), *insight_lines(comparison, style)])
+            for comparison in self.comparisons
+        ]
+
     def text(self, tables: Sequence[str]) -> str:
         """Returns tables, one for each comparison, with the results of the tests."""
         texts = ["These runs have different rows; each table below is about runs with the same rows."]
@@ -134,9 +140,7 @@ class Leaderboard:
         return "\n\n".join(filter(None, texts))
 
     def __repr__(self) -> str:
-        return self.text(
-            ["\n".join([*board_lines(comparison), *insight_lines(comparison)]) for comparison in self.comparisons]
-        )
+        return self.text(self.tables())
 
     def _repr_html_(self) -> str:
         """Returns the HTML for a notebook: of each comparison a table and the results of the tests."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from sentattn.compare.folds import join_folds
 from sentattn.compare.metric import ACCURACY, FEWEST_ROWS, MARGIN, Metric, find_metric
-from sentattn.compare.pairs import Plan, SettingPair, best_against_reference, declared_indices
+from sentattn.compare.plan import Plan, SettingPair, best_against_reference, declared_indices
 from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs, rest
 from sentattn.compare.statistics import (
     AGREEMENT,
@@ -25,8 +25,8 @@ from sentattn.compare.statistics import (
     Estimate,
     Verdict,
     adjusted,
+    average,
     difference,
-    fold_average,
     verdict,
 )
 from sentattn.config.schema import FOLD, SEEDS
@@ -66,6 +66,14 @@ class Pair:
     level: float
     verdict: Verdict
     basis: str = ""
+
+    @classmethod
+    def of(
+        cls, settings: SettingPair, estimate: Estimate, margin: float, number: int, *, declared: bool, basis: str
+    ) -> Pair:
+        """Returns the tests of how much better the first setting is, as one of a number of pairs (Bonferroni)."""
+        p, q = adjusted([estimate.p_difference(), estimate.p_equivalence(margin)], number)
+        return cls(*settings, declared, estimate, p, q, LEVEL / number, verdict(estimate.centre, p, q), basis)
 
     @property
     def intervals(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -186,10 +194,16 @@ class Comparison:
         return len(self.runs[0].folds)
 
     def read_texts(self) -> tuple[TextData, Split]:
-        """Reads the data set again, as `EvaluatedRun.read_texts` does; returns it and the texts of the rows."""
-        if self.settings[0].runs[0].is_of_table:
+        """Reads the data set again, as `EvaluatedRun.read_data` does; returns it and the texts of the rows."""
+        run = self.settings[0].runs[0]
+        if run.is_of_table:
             raise RunError(Fault("table", "missing", f"{self.title}: a table of predictions has no texts."))
-        return self.settings[0].runs[0].read_texts(self.split)
+        data = run.read_data(self.split)
+        texts = data.split(self.split)
+        if tuple(texts.row_id) != self.rows.row_ids:
+            message = f"data={self.data} has other rows in split {self.split} than the runs."
+            raise RunError(Fault("data.path", "conflict", message))
+        return data, texts
 
     @cached_property
     def settings(self) -> list[Setting]:
@@ -268,7 +282,7 @@ class Comparison:
             return None
         gains, group_N = (first.gains, second.gains), self.rows.group_N
         if first.folds is not None:
-            of_pair = partial(fold_average, gains[0] - gains[1], first.folds, group_N)
+            of_pair = partial(average, gains[0] - gains[1], group_N, fold_SN=first.folds)
         else:
             of_pair = partial(difference, *gains, group_N, deterministic=(first.deterministic, second.deterministic))
         width = self.metric.bounds[1] - self.metric.bounds[0]
@@ -281,18 +295,12 @@ class Comparison:
         The declared ones are one family: their intervals hold together in 95% of repetitions (Bonferroni). Groups of
         rows with too few degrees of freedom give no verdict, nor does a class with too few rows.
         """
-        tested = [(first, second, self.difference(first, second)) for first, second in pairs]
-        found = [(first, second, estimate) for first, second, estimate in tested if estimate is not None]
-        p_difference = [estimate.p_difference() for *_, estimate in found]
-        p_equivalence = [estimate.p_equivalence(self.share_of_margin) for *_, estimate in found]
-        level = LEVEL
-        if is_declared:
-            number = self.family or len(found)
-            p_difference, p_equivalence = adjusted(p_difference, number), adjusted(p_equivalence, number)
-            level /= max(1, number)
+        tested = [(pair, self.difference(*pair)) for pair in pairs]
+        found = [(pair, estimate) for pair, estimate in tested if estimate is not None]
+        number = (self.family or len(found)) if is_declared else 1
         return [
-            Pair(first, second, is_declared, estimate, p, q, level, verdict(estimate.centre, p, q), first.basis)
-            for (first, second, estimate), p, q in zip(found, p_difference, p_equivalence, strict=True)
+            Pair.of(pair, estimate, self.share_of_margin, number, declared=is_declared, basis=pair[0].basis)
+            for pair, estimate in found
         ]
 
     @cached_property
@@ -370,9 +378,6 @@ class Comparison:
             found = [f"{setting.name} {', '.join(str(run.seed) for run in setting.runs)}" for setting in self.settings]
             text = "Both settings of a pair need the same folds, and so the same seeds; there are"
             notes.append(f"{text} {'; '.join(found)}.")
-        settings = [setting for pair in family for setting in (pair.first, pair.second)]
-        if len(counts := {len(setting.runs) for setting in settings if not setting.deterministic}) > 1:
-            notes.append(f"Numbers of seeds differ within the declared pairs: {', '.join(map(str, sorted(counts)))}.")
         if (df := min((pair.estimate.df for pair in (*family, *exploratory)), default=FEW_DF)) < FEW_DF:
             notes.append(f"The {self.counts} have {df:.1f} degrees of freedom: intervals are wide.")
         if self.plan is None:
@@ -404,7 +409,7 @@ def read_comparisons(
     faults += of_folds
     by_rows: dict[tuple[object, object], list[EvaluatedRun]] = defaultdict(list)
     for run in runs:
-        by_rows[run.result["data"], run.rows.key].append(run)
+        by_rows[run.result["data"], run.rows.digest].append(run)
     comparisons = [Comparison(of_rows, split) for of_rows in by_rows.values()]
     titles = Counter(comparison.title for comparison in comparisons)
     comparisons = [

@@ -44,7 +44,7 @@ def comparison_pages(comparison: Comparison, *, entity: str, project: str) -> tu
 
     split, name = comparison.split, comparison.metric.name
     compared = f"{split}/{name if name in METRICS else ACCURACY.name}"  # runs log no metric of a class
-    logged = find_runs(run.path for run in comparison_runs(comparison))
+    logged = find_runs(_paths(comparison))
     board: list[Any] = [
         wr.BarPlot(title=metric, metrics=[metric], max_bars_to_show=MAX_BARS, **OVER_SEEDS)
         for metric in dict.fromkeys([compared, f"{split}/log_loss"])
@@ -78,9 +78,9 @@ def comparison_pages(comparison: Comparison, *, entity: str, project: str) -> tu
     )
 
 
-def comparison_runs(comparison: Comparison) -> list[Run]:
+def _paths(comparison: Comparison) -> list[Path]:
     """Returns the runs of the leaderboard, one for each setting, seed and fold."""
-    return [each for setting in comparison.leaderboard for run in setting.runs for each in (run.folds or [run.run])]
+    return [each.path for setting in comparison.leaderboard for run in setting.runs for each in (run.folds or [run])]
 
 
 def study_pages(study: Path, *, entity: str, project: str) -> tuple[Workspace, Report]:
@@ -196,16 +196,16 @@ def publish(path: Path, comparisons: Sequence[Comparison], studies: Sequence[Pat
     """
     known = _read(path)
     uploads: list[LocalRun] = []
-    sources: list[tuple[str, list[Run], Callable[..., tuple[Workspace, Report]]]] = []
-    for comparison in comparisons:
-        about = f"{comparison.data}, split {comparison.split}, {len(comparison.rows.labels_N)} rows"
-        sources.append((about, comparison_runs(comparison), partial(comparison_pages, comparison)))
-    for study in studies:
-        trials = [Run(file.parent) for file in sorted(study.glob(f"trials/**/{RESULT_FILE}"))]
-        sources.append((f"study {study.name}", trials, partial(study_pages, study)))
-    for about, runs, make in sources:
-        logged = find_runs(run.path for run in runs)
-        if without := sorted({str(run.path) for run in runs} - {str(run.directory) for run in logged}):
+    sources: list[Comparison | Path] = [*comparisons, *studies]
+    for source in sources:
+        if isinstance(source, Comparison):
+            about = f"{source.data}, split {source.split}, {len(source.rows.labels_N)} rows"
+            paths, make = _paths(source), partial(comparison_pages, source)
+        else:
+            about, paths = f"study {source.name}", [file.parent for file in source.glob(f"trials/**/{RESULT_FILE}")]
+            make = partial(study_pages, source)
+        logged = find_runs(paths)
+        if without := sorted({*map(str, paths)} - {str(run.directory) for run in logged}):
             yield f"{about}: not shown, as they were trained without W&B: {', '.join(without)}"
         if not logged:
             raise RunError(Fault("to", "missing", f"{about}: no run was logged to W&B, as logger=wandb does."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,8 @@ VERDICTS: dict[str, dict[str, Any]] = {
     "undecided": {"marker": "o", "markerfacecolor": "white"},
 }
 MARKERS, STYLES = "os^DvXP*", ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+Panel: TypeAlias = "tuple[float, Callable[[Axes], None]]"
+"""Its height in inches, and what draws it."""
 POINT: dict[str, Any] = {"color": "black", "markerfacecoloralt": "white", "markersize": 4, "linewidth": 0.8}
 
 
@@ -47,11 +49,8 @@ def draw(comparison: Comparison, kinds: Collection[str] = PANELS) -> Figure:
     Raises:
         RunError: If there is none.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     metric = comparison.metric
-    panels: list[tuple[float, Callable[[Axes], None]]] = []
+    panels: list[Panel] = []
     if pairs := [pair for pair in comparison.tests if pair.declared and "pairs" in kinds]:
         labels = [textwrap.fill(visible(f"{pair.first.name} \u2212 {pair.second.name}"), 24) for pair in pairs]
         lines = len(pairs) * (1.5 + max(label.count("\n") for label in labels))
@@ -61,7 +60,7 @@ def draw(comparison: Comparison, kinds: Collection[str] = PANELS) -> Figure:
         for setting in comparison.leaderboard
         if (seconds := setting.cost("seconds.train")) > 0 and get_path(setting.settings, TRAIN_SIZE) is None
     ]
-    by_rows = curves(comparison.leaderboard, TRAIN_SIZE)
+    by_rows = curves(comparison.leaderboard)
     for kind, title, drawn in (("cost", "training time (s)", times), ("rows", "training rows", by_rows)):
         if kind in kinds and sum(len(curve.x) for curve in drawn) > 1:
             labels = [textwrap.fill(visible(curve.name), 48) for curve in drawn]
@@ -70,38 +69,41 @@ def draw(comparison: Comparison, kinds: Collection[str] = PANELS) -> Figure:
     if not panels:
         message = "There is nothing to draw: a figure takes a declared pair with three seeds each, or two settings."
         raise RunError(Fault("figure", "missing", message))
-    heights = [height for height, _ in panels]
-    with mpl.rc_context({"font.family": families(), "font.size": SIZE, "axes.linewidth": 0.6}):
-        figure = Figure((WIDTH, sum(heights)), layout="constrained", facecolor="white")
-        parts = figure.subfigures(len(panels), squeeze=False, height_ratios=heights)[:, 0]
-        for letter, part, (_, draw_panel) in zip("abc", parts, panels, strict=False):
-            axes = part.subplots()
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.tick_params(labelsize=SIZE, labelfontfamily=families())
-            axes.set_title(f"({letter})" if len(panels) > 1 else "", loc="left", fontweight="bold")
-            draw_panel(axes)
-    return figure
+    titles = [f"({letter})" for letter in "abc"] if len(panels) > 1 else [""]
+    return _figure(panels, titles[: len(panels)], fontweight="bold")
 
 
 def draw_overall(overall: Sequence[Overall]) -> Figure:
     """Draws the difference of each pair on each data set, and their mean, with the intervals of their verdicts."""
+    return _figure(
+        [(LINE * (len(each.by_data) + 7), partial(_draw_overall, each)) for each in overall],
+        [textwrap.fill(visible(f"{each.mean.first.name} \u2212 {each.mean.second.name}"), 48) for each in overall],
+        fontsize=SIZE,
+    )
+
+
+def _figure(panels: Sequence[Panel], titles: Sequence[str], **look: Any) -> Figure:
+    """Draws panels with titles below each other."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    heights = [LINE * (len(each.by_data) + 7) for each in overall]
+    heights = [height for height, _ in panels]
     with mpl.rc_context({"font.family": families(), "font.size": SIZE, "axes.linewidth": 0.6}):
         figure = Figure((WIDTH, sum(heights)), layout="constrained", facecolor="white")
-        parts = figure.subfigures(len(overall), squeeze=False, height_ratios=heights)[:, 0]
-        for part, each in zip(parts, overall, strict=True):
+        parts = figure.subfigures(len(panels), squeeze=False, height_ratios=heights)[:, 0]
+        for part, title, (_, draw_panel) in zip(parts, titles, panels, strict=True):
             axes = part.subplots()
             axes.spines[["top", "right"]].set_visible(False)
             axes.tick_params(labelsize=SIZE, labelfontfamily=families())
-            title = f"{each.mean.first.name} \u2212 {each.mean.second.name}"
-            axes.set_title(textwrap.fill(visible(title), 48), loc="left", fontsize=SIZE, parse_math=False)
-            pairs = {**each.by_data, f"mean of {len(each.by_data)}": each.mean}
-            _draw_pairs(list(pairs.values()), list(map(visible, pairs)), each.metric, each.margin, axes)
-            axes.axhline(len(each.by_data) - 0.5, color="0.6", linewidth=0.6)
+            axes.set_title(title, loc="left", parse_math=False, **look)
+            draw_panel(axes)
     return figure
+
+
+def _draw_overall(overall: Overall, axes: Axes) -> None:
+    pairs = {**overall.by_data, f"mean of {len(overall.by_data)}": overall.mean}
+    _draw_pairs(list(pairs.values()), list(map(visible, pairs)), overall.metric, overall.margin, axes)
+    axes.axhline(len(overall.by_data) - 0.5, color="0.6", linewidth=0.6)
 
 
 def _draw_pairs(pairs: Sequence[Pair], labels: Sequence[str], metric: Metric, margin: float, axes: Axes) -> None:

@@ -7,21 +7,14 @@ import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
-from statistics import fmean
-from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
-from sentattn.compare.runs import EvaluatedRun, Rows, group_numbers
+from sentattn.compare.runs import EvaluatedRun, Rows, group_numbers, read_column
 from sentattn.config.groups import get_path
 from sentattn.config.schema import FOLD, FOLDS
 from sentattn.config.targets import needed_trust
 from sentattn.errors import Fault, RunError
-
-MEASURED = ("metrics", "parameters", "seconds", "tokens_per_second", "latency_ms", "peak_memory_bytes")
-"""Keys of a `result.json` of which the mean over folds is taken."""
 
 
 def join_folds(runs: Sequence[EvaluatedRun], split: str) -> tuple[list[EvaluatedRun], list[Fault]]:
@@ -69,11 +62,8 @@ def _joined(by_fold: Mapping[int, EvaluatedRun], split: str) -> EvaluatedRun:
         raise RunError(Fault("runs", "missing", f"{message} others: python -m sentattn.train {typed}"))
     runs = [by_fold[fold] for fold in range(folds)]
     fold_N = np.repeat(np.arange(folds), [len(run.rows.labels_N) for run in runs])
-    filters, columns = [("split", "==", split)], ["row", "row_id", "group"]
-    tables = [
-        pq.read_table(run.run.predictions(split), columns=columns, filters=filters, partitioning=None) for run in runs
-    ]
-    row_N, id_N, group_N = (np.array([*chain(*(table[name].to_pylist() for table in tables))]) for name in columns)
+    columns = ("row", "row_id", "group")
+    row_N, id_N, group_N = (np.concatenate([read_column(run.run, split, name) for run in runs]) for name in columns)
     if len(np.unique(row_N)) < len(row_N):
         message = f"{last.path}: folds of seed {last.seed} have rows in common, as the data has changed; left out."
         raise RunError(Fault("data", "conflict", message))
@@ -82,23 +72,13 @@ def _joined(by_fold: Mapping[int, EvaluatedRun], split: str) -> EvaluatedRun:
         np.concatenate(parts)[order_N]
         for parts in zip(*((run.rows.labels_N, run.rows.lengths_N, run.probabilities_NC) for run in runs), strict=True)
     )
-    measured = {key: _mean([run.result.get(key) for run in runs]) for key in MEASURED}
     fingerprint = hashlib.sha256(" ".join(str(run.fingerprint) for run in runs).encode()).hexdigest()[:16]
     return replace(
         last,
         settings={**last.settings, "data": {**last.settings["data"], "fold": None}},
-        result={**last.result, **measured, "data_fingerprint": fingerprint},
+        result={**last.result, "data_fingerprint": fingerprint},
         rows=Rows(tuple(id_N[order_N].tolist()), labels_N, group_numbers(group_N[order_N].tolist()), lengths_N),
         probabilities_NC=probabilities_NC,
-        folds=[run.run for run in runs],
+        folds=runs,
         fold_N=fold_N[order_N],
     )
-
-
-def _mean(values: Sequence[Any]) -> Any:
-    """Returns the means of numbers, also inside mappings; of others the last."""
-    if all(isinstance(value, Mapping) for value in values):
-        keys = [key for key in values[0] if all(key in value for value in values)]
-        return {key: _mean([value[key] for value in values]) for key in keys}
-    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return fmean(values) if are_numbers else values[-1]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +17,7 @@ from sentattn.compare.runs import EvaluatedRun, Setting
 from sentattn.compare.statistics import LEVEL, UNKNOWN_TERM, Estimate, adjusted, blocks, jackknife, seed_term
 from sentattn.console import Format, Progress, Table, markdown_lines, table_lines, wrap
 from sentattn.errors import Fault, UserError, require_packages
-from sentattn.insight.diagnostics import Diagnostics, Texts, diagnose, rank_correlation, ranks, sample
+from sentattn.insight.diagnostics import Diagnostics, diagnose, rank_correlation, ranks, sample
 from sentattn.metrics import Floats, Ints
 from sentattn.prediction.model import LoadedRun
 from sentattn.training.environment import keep_freed_memory
@@ -101,11 +101,6 @@ class Insight:
     seeds: Sequence[Diagnostics]
     block_N: Ints
 
-    @property
-    def is_ranking(self) -> bool:
-        """Whether the weights of any text rank its tokens."""
-        return any(ranks(weights_L) for diagnostics in self.seeds for weights_L in diagnostics.weights)
-
     def estimate(self, column: Column) -> Estimate:
         """Returns the mean over seeds and over the texts to which a column applies, with its error.
 
@@ -115,7 +110,8 @@ class Insight:
         """
         if not column.measure:
             pairs = list(combinations(range(len(self.seeds)), 2))
-            values = [_agreement(self.seeds[first], self.seeds[second]) for first, second in pairs]
+            weights = [seed.weights for seed in self.seeds]
+            values = [np.array(list(map(rank_correlation, weights[first], weights[second]))) for first, second in pairs]
         else:
             values = [seed.values[column.measure] for seed in self.seeds]
             if column.less:
@@ -134,11 +130,6 @@ class Insight:
         if not is_known or math.isnan(terms[0].variance):
             terms = [UNKNOWN_TERM]
         return Estimate(float(value), terms, column.bounds)
-
-
-def _agreement(first: Diagnostics, second: Diagnostics) -> Floats:
-    """The agreement of two seeds on each text, (texts,)."""
-    return np.array([rank_correlation(*pair) for pair in zip(first.weights, second.weights, strict=True)])
 
 
 def _means(values_N: Floats, block_N: Ints) -> Floats:
@@ -186,9 +177,9 @@ def _diagnose(
         return stored
     rows, classifier = data().split(split), LoadedRun(run.path, trust=run.run.trust).classifier
     encoded = classifier.tokenizer.encode([rows.texts(i) for i in indices])
-    texts = Texts(encoded, rows.labels[indices], [rows.rationale(i) for i in indices])
-    stage = f"insight of {run.path.parent.name}/{run.path.name}"
-    found = diagnose(classifier.model, texts, lambda done, total: progress(stage, done, total))
+    rationales = [rows.rationale(i) for i in indices]
+    stage = partial(progress, f"insight of {run.path.parent.name}/{run.path.name}")
+    found = diagnose(classifier.model, encoded, rows.labels[indices], rationales, stage)
     with suppress(OSError):  # in a directory that may not be written they are computed again the next time
         found.save(file)
     return found
@@ -237,7 +228,10 @@ def conclusion(insights: Sequence[Insight]) -> str:
             outcome = ("more" if value > 0 else "less") if is_sure else "as much"
             groups.setdefault(outcome if name in known else "unknown", []).append(f"{name} ({rounded(estimate, 2)})")
     clauses = [text.format(" and ".join(groups[outcome])) for outcome, text in OUTCOMES.items() if outcome in groups]
-    if even := [insight.setting.name for insight in insights if not insight.is_ranking]:
+    weights = {
+        insight.setting.name: [of_text for seed in insight.seeds for of_text in seed.weights] for insight in insights
+    }
+    if even := [name for name, of_setting in weights.items() if not any(map(ranks, of_setting))]:
         verb = "has" if len(even) == 1 else "have"
         clauses.append(f"{' and '.join(even)} {verb} even weights, which rank no token")
     start = "Without the tokens that an attention ranks first, the probability of the predicted class "

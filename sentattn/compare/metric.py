@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sentattn.compare.statistics import TWO_EACH
+from sentattn.compare.statistics import TWO_EACH, Estimate, average
 from sentattn.config.schema import BETTER, BOUNDS
 from sentattn.errors import Fault, SettingError, suggestion
 from sentattn.metrics import CONFUSION_METRICS, ORDERED_ONLY, ROW_METRICS, Floats, Ints, class_values, confusion, f1
@@ -25,10 +25,6 @@ RowValues: TypeAlias = Callable[[Floats, Ints], Floats]
 """Returns a value for each row from the probabilities (N, C) and the labels (N,)."""
 OF_PROBABILITIES = ("log_loss", "brier_score", "auroc")
 """Metrics that need the probability of each class, not the predicted one alone."""
-SCORE = "score"
-"""The metric of a number for each row, which a table of predictions has."""
-OF_CLASS = {"recall": 1, "f1": 2}
-"""Metrics of one class, as in `f1:negative`, with their place in `class_values`."""
 FEWEST_ROWS = 30
 """Rows of a class below which a metric that is no mean over rows has no verdict."""
 MARGIN = 0.5
@@ -73,6 +69,19 @@ class Metric:
     def default_margin(self) -> float:
         """The default margin in its unit: half a hundredth."""
         return MARGIN / 100 * self.scale
+
+    def average(
+        self, values_SN: Floats, group_N: Ints | None, *, fold_SN: Ints | None = None, deterministic: bool = False
+    ) -> Estimate:
+        """Returns the metric as `statistics.average` of its values of rows."""
+        return average(
+            values_SN,
+            group_N,
+            fold_SN=fold_SN,
+            deterministic=deterministic,
+            bounds=self.bounds,
+            half_rows=self.half_rows,
+        )
 
     def difference(self, value: float, sign: str = "") -> str:
         """Returns a difference without its unit."""
@@ -139,8 +148,8 @@ GRADIENTS: Mapping[str, Callable[[Floats], Floats]] = {
 }
 
 
-def _of_class(measure: str, number: int, shares_CC: Floats) -> float:
-    return float(class_values(shares_CC)[OF_CLASS[measure]][number])
+def _of_class(place: int, number: int, shares_CC: Floats) -> float:
+    return float(class_values(shares_CC)[place][number])
 
 
 def _recall_gradient(number: int, shares_CC: Floats) -> Floats:
@@ -152,6 +161,10 @@ def _recall_gradient(number: int, shares_CC: Floats) -> Floats:
 
 def _f1_of_class_gradient(number: int, shares_CC: Floats) -> Floats:
     return _f1_gradient(shares_CC, (np.arange(len(shares_CC)) == number).astype(np.float64))
+
+
+OF_CLASS = {"recall": (1, _recall_gradient), "f1": (2, _f1_of_class_gradient)}
+"""Metrics of one class, as in `f1:negative`, with their place in `class_values` and their derivative."""
 
 
 def auroc(probabilities_NC: Floats, labels_N: Ints) -> Floats:
@@ -181,7 +194,9 @@ def _named(name: str) -> Metric:
 
 
 METRICS: Mapping[str, Metric] = {name: _named(name) for name in (*ROW_METRICS, *CONFUSION_METRICS)}
-ACCURACY = METRICS["accuracy"]
+ACCURACY, AUROC = METRICS["accuracy"], Metric("auroc", auroc, classes=None)
+SCORE = Metric("score", None, (-np.inf, np.inf))
+"""The metric of a number for each row, which a table of predictions has."""
 
 
 def find_metric(name: str, labels: Sequence[str], *, ordered: bool, has_probabilities: bool, has_score: bool) -> Metric:
@@ -197,23 +212,18 @@ def find_metric(name: str, labels: Sequence[str], *, ordered: bool, has_probabil
     Raises:
         SettingError: If there is no such metric.
     """
+    known = {each: metric for each, metric in METRICS.items() if ordered or each not in ORDERED_ONLY}
+    known |= {AUROC.name: AUROC} if len(labels) == 2 else {}
+    known |= {SCORE.name: SCORE} if has_score else {}
+    known = {each: metric for each, metric in known.items() if has_probabilities or each not in OF_PROBABILITIES}
     measure, _, label = name.partition(":")
-    found = METRICS.get(name)
-    if name == SCORE and has_score:
-        found = Metric(SCORE, None, (-np.inf, np.inf))
-    elif name == "auroc" and len(labels) == 2:
-        found = Metric(name, auroc, classes=None)
-    elif measure in OF_CLASS and label in labels:
-        number = labels.index(label)
-        gradient = partial(_recall_gradient if measure == "recall" else _f1_of_class_gradient, number)
-        found = Metric(name, partial(of_counts, partial(_of_class, measure, number), gradient), classes=(number,))
-    known = [each for each in METRICS if ordered or each not in ORDERED_ONLY]
-    known += ["auroc"] * (len(labels) == 2) + [SCORE] * has_score
-    if not has_probabilities:
-        known = [each for each in known if each not in OF_PROBABILITIES]
-    if found is None or (not label and name not in known):
+    if measure in OF_CLASS and label in labels:
+        number, (place, gradient) = labels.index(label), OF_CLASS[measure]
+        of_rows = partial(of_counts, partial(_of_class, place, number), partial(gradient, number))
+        return Metric(name, of_rows, classes=(number,))
+    if name not in known:
         classes = ", ".join(f"{each}:CLASS" for each in OF_CLASS)
         message = f"metric={name}: these predictions have {', '.join(known)}, {classes} with a CLASS of "
         message += f"{', '.join(labels)}.{suggestion(name, known)}"
         raise SettingError(Fault("metric", "unknown", message))
-    return found
+    return known[name]

@@ -1,31 +1,34 @@
-"""A plan: the pairs of settings that are tested, their seeds and rows, written before looking at results."""
+"""The pairs of settings that are tested: declared by how settings differ, or by a plan, before looking at results."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
-from sentattn.compare.comparison import Comparison
-from sentattn.compare.pairs import Plan
 from sentattn.compare.runs import Setting, rest
 from sentattn.config import types
-from sentattn.config.compose import PRETRAINED, TOKENIZER_KEY, compose
 from sentattn.config.schema import FOLDS, SEEDS
-from sentattn.config.targets import TARGET_KEY
+from sentattn.config.targets import TARGET_KEY, slots
 from sentattn.config.types import Kind, Node, Tree
 from sentattn.console import plural
 from sentattn.errors import Fault, RunError, SettingError, UserError
 from sentattn.run import RUN_FORMAT
 
+if TYPE_CHECKING:
+    from sentattn.compare.comparison import Comparison
+
+SettingPair: TypeAlias = tuple[Setting, Setting]
 KEYS: dict[str, Kind] = {
     "split": 'Literal["test", "val"]',
     "metric": "str",
@@ -55,16 +58,134 @@ pairs:
 """
 
 
+@dataclass(frozen=True)
+class Plan:
+    """A plan: its file, its content, which is checked, and what is known when its runs are there.
+
+    Attributes:
+        text: The text of the file.
+        pairs: Its pairs of settings, with the seeds of the plan.
+        experiment: The first digits of the SHA-256 of all resolved settings, the data and the version.
+        remark: What other plans have tested on the same rows.
+    """
+
+    path: Path
+    content: Node
+    text: str
+    pairs: Sequence[SettingPair] = ()
+    experiment: str = ""
+    remark: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its file with its hashes."""
+        experiment = f"; with settings, data and version {self.experiment}" if self.experiment else ""
+        return f"Plan {self.path.name} (SHA-256 {self.digest}{experiment})"
+
+    @property
+    def digest(self) -> str:
+        """The first digits of the SHA-256 of its content: equal for files that differ in comments and spaces only."""
+        return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _is_baseline(settings: Node) -> bool:
+    return _attention(settings) == "uniform" or settings["model"]["attention"].get("score") == "none"
+
+
+def _attention(settings: Node) -> str | None:
+    return slots(settings).get("attention")
+
+
+def _is_frozen(settings: Node) -> bool:
+    return bool(settings["model"].get("freeze_attention"))
+
+
+def _wide(settings: Node, key: str) -> Any:
+    """Returns a setting of the wide part; None without such a part."""
+    return (settings["model"].get("wide") or {}).get(key)
+
+
+def _is_hybrid(settings: Node) -> bool:
+    """Whether a model has a wide and a deep part, and is not a control of such a model."""
+    is_control = _wide(settings, "attend") == "uniform" or _wide(settings, "share") == 1
+    return _wide(settings, "orders") is not None and slots(settings).get("embedding") != "none" and not is_control
+
+
+MECHANISM = ("model.name", "model.attention.", "model.pooling.", "loss.penalty")
+"""Settings of an attention, with the pooling of its hops and the penalty on them."""
+CONTRASTS: tuple[tuple[tuple[str, ...], Callable[[Node, Node], bool]], ...] = (
+    (MECHANISM, lambda a, b: not _is_baseline(a) and _attention(a) != "relation" and _attention(b) == "uniform"),
+    (MECHANISM, lambda a, b: not _is_baseline(a) and _is_baseline(b) and _attention(a) == _attention(b) == "relation"),
+    (("model.freeze_attention",), lambda a, b: not _is_frozen(a) and _is_frozen(b)),
+    (("model.wide.attend",), lambda a, b: _wide(a, "attend") is True and _wide(b, "attend") == "uniform"),
+    (("model.wide",), lambda a, b: _is_hybrid(a) and _wide(b, "orders") is None),
+    (("model.wide.share",), lambda a, b: _is_hybrid(a) and _wide(b, "share") == 1),
+)
+"""Kinds of pairs that are declared before looking: prefixes of the keys in which two settings differ, and whether the
+first has the component and the second is its control.
+
+In this order: an attention and uniform weights over the same encoder; `relation` with and without scores; a trained
+attention and the same attention frozen at its initial values; learned and uniform attention over n-grams; a model with
+and without a wide part; such a model and its wide part alone. Each part has its own loss, and the share only weights
+the sum of their logits, so the wide part alone is the one that was trained in the model."""
+
+
+def declared_indices(settings: Sequence[Node], trained_on: Sequence[object]) -> list[tuple[int, int]]:
+    """Returns the indices of the pairs that are declared before looking (`CONTRASTS`).
+
+    Both settings of a pair were trained on the same rows. References, which have no attention, are in no pair.
+    """
+    trained = [index for index, of_model in enumerate(settings) if "attention" in of_model["model"]]
+    return [
+        (first, second)
+        for differs, is_pair in CONTRASTS
+        for second in trained
+        for first in trained
+        if is_pair(settings[first], settings[second])
+        and trained_on[first] == trained_on[second]
+        and rest(settings[first], differs) == rest(settings[second], differs)
+    ]
+
+
+def best_against_reference(settings: Sequence[Setting], split: str) -> tuple[list[SettingPair], list[str]]:
+    """Returns the pairs of NB-SVM with the best setting on validation rows, for test rows, and remarks on missing ones.
+
+    The setting has enough seeds and the same training rows as the reference.
+    """
+    pairs: list[SettingPair] = []
+    notes = []
+    for reference in settings:
+        if reference.runs[0].is_of_table or reference.settings["model"].get("name") != "nbsvm":
+            continue
+        if split == "val":
+            reason = "it would be chosen by the rows it is tested on. Type split=test."
+            notes.append(f"No test of the best setting against {reference.name}: {reason}")
+            continue
+        candidates = [
+            setting
+            for setting in settings
+            if "attention" in setting.settings["model"]
+            and setting.has_seeds
+            and setting.fingerprints == reference.fingerprints
+            and math.isfinite(setting.on_validation)
+        ]
+        if candidates:
+            pairs.insert(0, (max(candidates, key=lambda setting: setting.on_validation), reference))
+        else:
+            notes.append(f"No setting has {SEEDS} seeds and the training rows of {reference.name}: nothing to test.")
+    return pairs, notes
+
+
 def read_plan(path: Path) -> Plan:
     """Reads a plan; a `SettingError` with all its errors."""
     try:
         content = yaml.safe_load(text := path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it must hold keys and values")
     except (OSError, ValueError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         message = f"plan={path} cannot be read: {reason}. An example:\n{EXAMPLE}"
         raise SettingError(Fault("plan", "unreadable", message)) from error
-    if not isinstance(content, dict):
-        raise SettingError(Fault("plan", "type", f"plan={path} must hold keys and values. An example:\n{EXAMPLE}"))
     faults = [
         Fault(str(key), "unknown", f"plan={path}: no key {key!r}; there are {', '.join(KEYS)}.")
         for key in content
@@ -98,10 +219,6 @@ def _faults(path: Path, content: Node) -> Iterator[Fault]:
         if not is_dict or set(pair) != set(SIDES):
             message = f"plan={path}: pairs[{number}] must be {{a: {{KEY: VALUE}}, b: {{KEY: VALUE}}}}."
             yield Fault(f"pairs[{number}]", "type", message)
-
-
-def _texts(side: Node) -> dict[str, str]:
-    return {str(key): types.as_typed(value) for key, value in side.items()}
 
 
 def apply(plan: Plan, comparisons: Sequence[Comparison], output_dir: Path) -> list[Comparison]:
@@ -170,7 +287,10 @@ def _note_tests(file: Path, entry: Node) -> str:
 
 def _composed(plan: Plan, number: int, side: str, data: str) -> tuple[list[str], Tree]:
     """Returns the arguments of a side of a pair, and the flat settings that count, or the name of one of a table."""
-    base, own = dict(word.split("=", 1) for word in plan.content["base"]), _texts(plan.content["pairs"][number][side])
+    from sentattn.config.compose import compose
+
+    base = dict(word.split("=", 1) for word in plan.content["base"])
+    own = {str(key): types.as_typed(value) for key, value in plan.content["pairs"][number][side].items()}
     if set(own) == {OF_TABLE}:
         return [], {**own, **({"data": data} if data else {})}
     base |= {"data": data} if data else {}
@@ -188,6 +308,8 @@ def _match(wanted: Node, comparison: Comparison) -> Setting | None:
     Tables may lie anywhere, and a pretrained encoder, its tokenizer with it; of several settings the one with the
     plan's name of the encoder, its files and its name of the preset is meant.
     """
+    from sentattn.config.compose import PRETRAINED, TOKENIZER_KEY
+
     if OF_TABLE in wanted:
         named = [setting for setting in comparison.settings if setting.name == wanted[OF_TABLE]]
         return next((each for each in named if comparison.data == wanted.get("data", comparison.data)), None)
@@ -195,9 +317,8 @@ def _match(wanted: Node, comparison: Comparison) -> Setting | None:
     if wanted.get(f"model.embedding.{TARGET_KEY}") == PRETRAINED:
         ignored.add(TOKENIZER_KEY)
     flat = {setting.key: rest(setting.settings) for setting in comparison.settings}
-    alike = [
-        setting for setting in comparison.settings if _without(flat[setting.key], ignored) == _without(wanted, ignored)
-    ]
+    neutral = dict.fromkeys(ignored)  # replaces what does not count
+    alike = [s for s in comparison.settings if flat[s.key] | neutral == {**wanted, **neutral}]
     for key in (TOKENIZER_KEY, *FILES, LABEL):
         alike = [setting for setting in alike if flat[setting.key].get(key) == wanted.get(key)] or alike
     if len(alike) > 1:
@@ -205,10 +326,6 @@ def _match(wanted: Node, comparison: Comparison) -> Setting | None:
         message = f"Several settings fit one side of the plan: {names}. Leave all but one out, with where= or folders."
         raise RunError(Fault("plan", "conflict", message))
     return next(iter(alike), None)
-
-
-def _without(flat: Node, keys: set[str]) -> Tree:
-    return {key: value for key, value in flat.items() if key not in keys}
 
 
 def _train(arguments: Sequence[str], seeds: Sequence[int]) -> Iterator[str]:

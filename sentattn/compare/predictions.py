@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.runs import EvaluatedRun, Rows, group_numbers, read_row_numbers
+from sentattn.compare.runs import EvaluatedRun, Rows, group_numbers, read_column
 from sentattn.config.schema import FOLDS
 from sentattn.data.readers.tables import table_paths
 from sentattn.errors import DataError, Fault, RunError, suggestion
@@ -117,7 +117,7 @@ def _row_names(comparison: Comparison, lines: Lines) -> Sequence[str]:
     """Returns the names of the rows of a comparison in the table's own kind of names."""
     if lines.row == "row_id":
         return comparison.rows.row_ids
-    return list(map(str, read_row_numbers(comparison.runs[0].run, comparison.split)))
+    return list(map(str, read_column(comparison.runs[0].run, comparison.split, "row")))
 
 
 def _read(paths: Sequence[Path]) -> Lines:

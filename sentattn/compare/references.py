@@ -19,6 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.runs import EvaluatedRun, read_runs
@@ -29,7 +35,7 @@ from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Tree
 from sentattn.console import Progress
 from sentattn.data.tokenizer import RULES, Tokenizer
-from sentattn.errors import Fault, RunError, UserError, require_packages
+from sentattn.errors import Fault, RunError, UserError
 from sentattn.metrics import Floats, Ints, classifier_metrics, correct
 from sentattn.models.pretrained import Pretrained, count_parameters
 from sentattn.prediction.model import LoadedRun
@@ -51,6 +57,58 @@ SETTINGS: Mapping[str, Tree] = {"tfidf": {"ngrams": 2, "min_count": 2}, "nbsvm":
 """Arguments of the pipelines over words."""
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 PROBE_STRENGTHS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+SMOOTHING = 1.0
+
+
+def tfidf(c: float, *, ngrams: int, min_count: int) -> Pipeline:
+    """TF-IDF of n-grams of words; `c` is the inverse strength of the penalty."""
+    vectorizer = TfidfVectorizer(sublinear_tf=True, **_ngrams(ngrams, min_count))
+    return make_pipeline(vectorizer, LogisticRegression(C=c, max_iter=200))
+
+
+def nbsvm(c: float, *, ngrams: int, min_count: int) -> Pipeline:
+    """Binary counts of n-grams of words, scaled by log-count ratios (Wang and Manning 2012).
+
+    With more than two classes one model for each, whose probabilities are normalised.
+    """
+    vectorizer = CountVectorizer(binary=True, dtype=np.float64, **_ngrams(ngrams, min_count))
+    scaled = make_pipeline(LogCountRatio(), LogisticRegression(C=c, max_iter=200))
+    return make_pipeline(vectorizer, OneVsRestClassifier(scaled))
+
+
+def _ngrams(most: int, min_count: int) -> dict[str, Any]:
+    """Returns arguments of vectorizers for tokens with a space between two."""
+    return {"ngram_range": (1, most), "min_df": min_count, "token_pattern": r"\S+", "lowercase": False}
+
+
+def probe(c: float) -> Pipeline:
+    """One state a text, to convergence.
+
+    Components are scaled to mean 0 and variance 1 over the training rows, so that C means the same for any encoder.
+    """
+    return make_pipeline(StandardScaler(), LogisticRegression(C=c, max_iter=10_000, tol=1e-6))
+
+
+class LogCountRatio(TransformerMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+    """Scales the counts of n-grams by their log-count ratios between a class and all others.
+
+    Section 2 of the paper: r = log((p / |p|) / (q / |q|)), p and q the smoothed counts of each n-gram in the texts of
+    the class and in all others.
+    """
+
+    def fit(self, counts_NF: Any, inside_N: Ints) -> LogCountRatio:
+        """Reads the ratios from counts and which texts are of the class."""
+        inside = np.asarray(inside_N, dtype=bool)
+        p, q = (SMOOTHING + np.asarray(counts_NF[rows].sum(axis=0)).ravel() for rows in (inside, ~inside))
+        self.ratio_F_: Floats = np.log(p / p.sum()) - np.log(q / q.sum())
+        return self
+
+    def transform(self, counts_NF: Any) -> Any:
+        """Returns the scaled counts."""
+        return counts_NF.multiply(self.ratio_F_).tocsr()
+
+
+PIPELINES: Mapping[str, Callable[..., Pipeline]] = {"tfidf": tfidf, "nbsvm": nbsvm, PROBE: probe}
 
 
 class Source(NamedTuple):
@@ -73,67 +131,53 @@ class Source(NamedTuple):
     @property
     def key(self) -> str:
         """Hash of what the fitted reference depends on: its settings, the rows, and how long texts are clipped."""
-        parts = [self.model, self.run.fingerprint, _values(self.run, self.clipping)]
+        parts = [self.model, self.run.fingerprint, [get_path(self.run.settings, key) for key in self.clipping]]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _values(run: EvaluatedRun, keys: Sequence[str]) -> list[object]:
-    return [get_path(run.settings, key) for key in keys]
-
-
-def require_references(names: Sequence[str], comparisons: Sequence[Comparison]) -> None:
-    """Refuses references that no comparison can have.
-
-    Raises:
-        SettingError: If a package is missing.
-        RunError: If a probe is wanted and no run has a pretrained encoder.
-    """
-    for name in names:
-        require_packages("reference", f"reference={name}", ["sklearn"], "sentattn[report]")
-    if PROBE in names and not any(_is_pretrained(run) for comparison in comparisons for run in comparison.runs):
-        message = "reference=probe needs a run with model/embedding=pretrained among those compared, and there is none"
-        raise RunError(Fault("reference", "missing", f"{message}: train one with model=pretrained, or leave it out."))
 
 
 def _is_pretrained(run: EvaluatedRun) -> bool:
     return bool(get_path(run.settings, f"model.embedding.{TARGET_KEY}") == PRETRAINED)
 
 
-def add_references(names: Sequence[str], comparison: Comparison, folder: Path) -> Comparison:
-    """Adds references to a comparison, and fits those that have no run yet on its training rows.
+def add_references(names: Sequence[str], comparisons: Sequence[Comparison], folder: Path) -> list[Comparison]:
+    """Adds references to comparisons, and fits those that have no run yet on the training rows of each.
 
     Each has the strength that is best on the validation rows, and is stored as a run `folder`/DATA/NAME/KEY. A
     comparison without a pretrained encoder has no probe.
 
     Raises:
-        UserError: If texts or the encoder of a probe are missing or have changed.
+        UserError: If texts or the encoder of a probe are missing or have changed, or no run has an encoder to probe.
     """
-    runs = {run.path.resolve(): run for run in comparison.runs}
-    for source in _sources(names, comparison):
-        name = source.model["name"]
-        path = folder / comparison.data / name / source.key
-        if not (known := _read(path, comparison)):
-            _fit(source, comparison, path)
-            print(f"{name}: {path}")
-            known = _read(path, comparison)
-        runs |= {run.path.resolve(): run for run in known}
-    return replace(comparison, runs=list(runs.values()))
+    if PROBE in names and not any(_is_pretrained(run) for comparison in comparisons for run in comparison.runs):
+        message = "reference=probe needs a run with model/embedding=pretrained among those compared, and there is none"
+        raise RunError(Fault("reference", "missing", f"{message}: train one with model=pretrained, or leave it out."))
+    added = []
+    for comparison in comparisons:
+        runs = {run.path.resolve(): run for run in comparison.runs}
+        for source in _sources(names, comparison):
+            name = source.model["name"]
+            path = folder / comparison.data / name / source.key
+            if not (known := _read(path, comparison)):
+                _fit(source, comparison, path)
+                print(f"{name}: {path}")
+                known = _read(path, comparison)
+            runs |= {run.path.resolve(): run for run in known}
+        added.append(replace(comparison, runs=list(runs.values())))
+    return added
 
 
 def _read(path: Path, comparison: Comparison) -> list[EvaluatedRun]:
     """Returns a reference that was evaluated on the rows of a comparison; none if it is missing or damaged."""
     with suppress(UserError):
         runs, _ = read_runs([path], split=comparison.split)
-        return [run for run in runs if run.rows.key == comparison.rows.key]
+        return [run for run in runs if run.rows.digest == comparison.rows.digest]
     return []
 
 
 def _fit(source: Source, comparison: Comparison, path: Path) -> None:
     """Fits a reference; writes predictions and metrics as the directory of a finished run."""
-    from sentattn.compare import pipelines
-
     name = source.model["name"]
-    make = partial(getattr(pipelines, name), **SETTINGS.get(name, {}))
+    make = partial(PIPELINES[name], **SETTINGS.get(name, {}))
     strengths = PROBE_STRENGTHS if name == PROBE else STRENGTHS
     data, by_states = source.read()
     inputs = by_states[source.model.get("states")]
@@ -232,7 +276,7 @@ def _probes(comparison: Comparison) -> Iterator[Source]:
     """Yields mean and first state of each pretrained encoder of the runs, as they read it and clip long texts."""
     by_reading: dict[str, EvaluatedRun] = {}
     for run in filter(_is_pretrained, comparison.runs):
-        by_reading.setdefault(json.dumps(_values(run, ENCODER + CLIPPING)), run)
+        by_reading.setdefault(json.dumps([get_path(run.settings, key) for key in ENCODER + CLIPPING]), run)
     for run in by_reading.values():
         model = LoadedRun(run.path, trust=run.run.trust).classifier.model
         encoder = model.embedding

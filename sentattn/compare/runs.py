@@ -10,15 +10,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
 
 from sentattn.compare.metric import ACCURACY, METRICS, OF_PROBABILITIES, Metric
-from sentattn.compare.statistics import UNKNOWN_TERM, Estimate, average, fold_average
+from sentattn.compare.statistics import UNKNOWN_TERM, Estimate
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.hashing import counted, default, hashed
 from sentattn.config.parameters import leaves
@@ -48,7 +49,6 @@ from sentattn.run import (
 )
 
 if TYPE_CHECKING:
-    from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
 
 CALIBRATED = "calibration_error_calibrated"
@@ -72,13 +72,8 @@ class Rows:
     lengths_N: Ints
 
     @cached_property
-    def key(self) -> tuple[int, bytes]:
-        """Equal for runs that were evaluated on the same rows."""
-        return hash(self.row_ids), self.labels_N.tobytes()
-
-    @property
     def digest(self) -> str:
-        """A name of the rows of a table, which has no fingerprint of texts."""
+        """A name of the rows: equal for runs that were evaluated on the same ones."""
         return hashlib.sha256("\n".join(self.row_ids).encode() + self.labels_N.tobytes()).hexdigest()[:16]
 
 
@@ -112,7 +107,7 @@ class EvaluatedRun:
     score_N: Floats | None = None
     has_probabilities: bool = True
     is_of_table: bool = False
-    folds: Sequence[Run] = ()
+    folds: Sequence[EvaluatedRun] = ()
     fold_N: Ints | None = None
 
     @property
@@ -156,15 +151,6 @@ class EvaluatedRun:
             message = f"data={self.result['data']} has other texts now than when {self.path} was trained."
             raise RunError(Fault("data.path", "conflict", message))
         return data
-
-    def read_texts(self, split: str) -> tuple[TextData, Split]:
-        """Reads the data set again as `read_data`; returns it and the texts of the rows."""
-        data = self.read_data(split)
-        texts = data.split(split)
-        if tuple(texts.row_id) != self.rows.row_ids:
-            message = f"data={self.result['data']} has other rows in split {split} than the runs."
-            raise RunError(Fault("data.path", "conflict", message))
-        return data, texts
 
 
 @dataclass(frozen=True)
@@ -263,12 +249,9 @@ class Setting:
             known = self.ordered or metric.name not in ORDERED_ONLY
             known = known or metric == self.metric
             if known and (self.has_probabilities or metric.name not in OF_PROBABILITIES):
-                values_SN, group_N = self.values(metric), self.rows.group_N
-                if self.folds is not None:
-                    of_metric = partial(fold_average, values_SN, self.folds, group_N)
-                else:
-                    of_metric = partial(average, values_SN, group_N, deterministic=self.deterministic)
-                found[metric.name] = of_metric(bounds=metric.bounds, half_rows=metric.half_rows)
+                found[metric.name] = metric.average(
+                    self.values(metric), self.rows.group_N, fold_SN=self.folds, deterministic=self.deterministic
+                )
         if self.has_probabilities:
             confidence_SN = self.probabilities.max(axis=2)
             errors = map(calibration_error, confidence_SN, self.correct)
@@ -290,15 +273,20 @@ class Setting:
 
         Negated where lower is better; NaN where a run has neither.
         """
-        stored = [run.result["metrics"] for run in self.runs]
-        name = f"val/{self.metric.name}"
-        if not all(name in metrics for metrics in stored):
-            return float(np.mean([metrics.get("val/accuracy", np.nan) for metrics in stored]))
-        return float(np.mean([metrics[name] for metrics in stored])) * (-1 if self.metric.is_loss else 1)
+        value = self.cost(f"metrics.val/{self.metric.name}")
+        if np.isnan(value):
+            return self.cost("metrics.val/accuracy")
+        return -value if self.metric.is_loss else value
 
     def cost(self, key: str) -> float:
-        """Returns the mean over seeds of a cost in `result.json`, such as `seconds.train`; NaN where a run lacks it."""
-        return float(np.mean([get_path(run.result, key) or np.nan for run in self.runs]))
+        """Returns the mean over folds and seeds of a number in `result.json`; NaN where a run lacks it.
+
+        Args:
+            key: Such as `seconds.train`.
+        """
+        results = [[fold.result for fold in run.folds] or [run.result] for run in self.runs]
+        values = [[get_path(result, key) for result in of_seed] for of_seed in results]
+        return float(np.mean([fmean(np.nan if x is None else x for x in of_seed) for of_seed in values]))
 
 
 def group_by_setting(
@@ -528,13 +516,13 @@ def group_numbers(groups: Sequence[str]) -> Ints | None:
     return group_N.astype(np.int64) if 1 < len(names) < len(groups) else None
 
 
-def read_row_numbers(run: Run, split: str) -> list[int]:
-    """Returns the place of each row of a split in its data set."""
+def read_column(run: Run, split: str, name: str) -> list[Any]:
+    """Returns a column of the predictions of a split, such as `row`, the place of each row in its data set."""
     import pyarrow.parquet as pq
 
-    table = pq.read_table(run.predictions(split), columns=["row"], filters=[("split", "==", split)], partitioning=None)
-    numbers: list[int] = table["row"].to_pylist()
-    return numbers
+    filters = [("split", "==", split)]
+    column = pq.read_table(run.predictions(split), columns=[name], filters=filters, partitioning=None)[name]
+    return list(column.to_pylist())
 
 
 def _fits(settings: Node, key: str, text: str) -> bool:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -114,10 +113,6 @@ class Estimate:
     def p_worse(self, margin: float) -> float:
         """Returns the one-sided p-value of a true value of -margin or less."""
         return self._p_above(margin + self.centre)
-
-    def lower_end(self, level: float = LEVEL) -> float:
-        """Returns the end of the one-sided confidence interval."""
-        return self.centre - float(half_width(self.terms, level))
 
     def detectable(self, level: float = LEVEL) -> float:
         """Returns the true value that a two-sided test at a level finds in about 80% of repetitions."""
@@ -247,6 +242,7 @@ def average(
     values_SN: Floats,
     group_N: Ints | None = None,
     *,
+    fold_SN: Ints | None = None,
     deterministic: bool = False,
     bounds: tuple[float, float] = (-math.inf, math.inf),
     half_rows: Sequence[float] = (),
@@ -254,16 +250,26 @@ def average(
     """Returns the mean over seeds and rows of a value of each, with its error over new seeds and new rows.
 
     With one seed of a setting that is not deterministic the error is that of the rows alone.
+
+    Args:
+        values_SN: A value for each seed and row, such as 1 where it is correct, or a difference.
+        group_N: Number of each row's group.
+        fold_SN: The number of the fold in which the row was tested, from 0, all rows of a group in one; None without
+            folds. The error is that of folds (`_fold_term`), and no less than that of rows: few rows are alike by
+            chance.
+        deterministic: Whether all trainings are equal.
+        bounds: The least and the largest mean that are possible.
+        half_rows: Values that are added with half a row each: of correctness, two correct and two wrong rows (Agresti
+            and Coull 1998).
     """
     values_N = values_SN.mean(axis=0)
     terms = [row_term(values_N, group_N, half_rows)]
-    if len(values_SN) > 1 and not deterministic:
+    if fold_SN is not None:
+        of_folds = _fold_term(values_SN, fold_SN)
+        terms = [Term(max(of_folds.variance, terms[0].variance), of_folds.df)]
+    elif len(values_SN) > 1 and not deterministic:
         terms.append(seed_term(values_SN.mean(axis=1)))
     return Estimate(float(values_N.mean()), terms, bounds, _mean(values_N, half_rows) if half_rows else None)
-
-
-accuracy = partial(average, bounds=(0.0, 1.0), half_rows=TWO_EACH)
-"""The average of correctness: two correct and two wrong rows are added for the interval (Agresti and Coull 1998)."""
 
 
 def difference(
@@ -315,36 +321,21 @@ def _row_and_seed(values_SN: Floats, group_N: Ints | None) -> float:
     return sum(row_term(residuals_N, group_N).variance for residuals_N in residuals_SN) / (seeds * (seeds - 1))
 
 
-def fold_average(
-    values_SN: Floats,
-    fold_SN: Ints,
-    group_N: Ints | None = None,
-    *,
-    bounds: tuple[float, float] = (-math.inf, math.inf),
-    half_rows: Sequence[float] = (),
-) -> Estimate:
-    """Returns the mean of a value, such as a difference, over new rows that are learned and tested, approximately.
+def _fold_term(values_SN: Floats, fold_SN: Ints) -> Term:
+    """Returns the error of a mean over rows that are learned and tested in folds, approximately.
 
     Each of r seeds divides the rows into k folds, and tests each fold by a training on the others. These trainings
     share rows, so the variance of the mean over k r folds is s^2 (1 / (k r) + 1 / (k - 1)), where s^2 is the variance
     of the folds and 1 / (k - 1) the ratio of test rows to others (Nadeau and Bengio 2003), with k r - 1 degrees of
-    freedom (Bouckaert and Frank 2004). It is no less than that of the rows: folds of few rows are alike by chance.
-
-    Args:
-        values_SN: A value for each seed and row.
-        fold_SN: The number of the fold in which the row was tested, from 0.
-        group_N: Number of each row's group, all rows of which are in one fold.
-        bounds: The least and the largest mean that are possible.
-        half_rows: Values that are added with half a row each.
+    freedom (Bouckaert and Frank 2004).
     """
     sums_SK, rows_SK = (
         np.array([np.bincount(fold_N, weights) for fold_N, weights in zip(fold_SN, given, strict=True)])
         for given in (values_SN, np.ones_like(values_SN))
     )
-    means_SK, values_N = sums_SK / rows_SK, values_SN.mean(axis=0)
+    means_SK = sums_SK / rows_SK
     variance = float(means_SK.var(ddof=1)) * (1 / means_SK.size + 1 / (means_SK.shape[1] - 1))
-    term = Term(max(variance, row_term(values_N, group_N, half_rows).variance), means_SK.size - 1)
-    return Estimate(float(values_N.mean()), [term], bounds, _mean(values_N, half_rows) if half_rows else None)
+    return Term(variance, means_SK.size - 1)
 
 
 def jackknife(value: float, without_K: Floats) -> Term:

@@ -48,15 +48,6 @@ COMPLETE = 0.05
 
 
 @dataclass(frozen=True)
-class Texts:
-    """Texts of at least one token, their classes, and the character spans that decide these, where they are known."""
-
-    encoded: Sequence[Encoded]
-    labels_N: Ints
-    rationales: Sequence[Sequence[Span]]
-
-
-@dataclass(frozen=True)
 class Diagnostics:
     """Measures of an attention by name, (N texts,), NaN where they do not apply; its weights, means over the hops.
 
@@ -102,7 +93,11 @@ def sample(count: int, rows: int | None) -> Ints:
 
 
 def diagnose(
-    model: TextClassifier, texts: Texts, progress: Callable[[int, int], None] = lambda done, total: None
+    model: TextClassifier,
+    texts: Sequence[Encoded],
+    labels_N: Ints,
+    rationales: Sequence[Sequence[Span]],
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Diagnostics:
     """Returns the measures of a model in evaluation mode.
 
@@ -113,10 +108,19 @@ def diagnose(
     `sufficiency` of `removals`, ranked by attention, by the magnitude of integrated gradients and at random; 1 or 0
     for a correct prediction (`correct`), and its mean with other weights (`correct_even`, `correct_permuted`,
     `correct_random`); and those of `plausibility`.
+
+    Args:
+        model: The model.
+        texts: Texts of at least one token.
+        labels_N: Their classes.
+        rationales: The character spans of each that decide its class, where they are known.
+        progress: Is called with the number of texts that are done, and of all.
     """
+    from scipy.special import entr
+
     rows, weights = [], []
-    random_NP = random_predictions(model, [encoded.ids for encoded in texts.encoded])
-    for i, (encoded, label, rationale) in enumerate(zip(texts.encoded, texts.labels_N, texts.rationales, strict=True)):
+    random_NP = random_predictions(model, [encoded.ids for encoded in texts])
+    for i, (encoded, label, rationale) in enumerate(zip(texts, labels_N, rationales, strict=True)):
         random = np.random.default_rng([SEED, i])
         ranked_K = np.flatnonzero([start < end for start, end in encoded.spans])
         reading = read(model, encoded.ids, random)
@@ -134,25 +138,22 @@ def diagnose(
         is_ranking = ranks(reading.weights_RL.ravel())
         rows.append(
             {
-                "tokens": float(np.exp(entropy(reading.weights_RL)).mean()),
+                "tokens": float(np.exp(entr(reading.weights_RL).sum(axis=1)).mean()),
                 "hop_overlap": overlap(reading.weights_RL),
                 **removals(model, encoded.ids, predicted, ranked_K, rankings, random),
                 "correct": float(predicted == label),
                 **{
-                    f"correct_{name}": share_of(label, classes_P) if is_ranking else np.nan
+                    f"correct_{name}": float((classes_P == label).mean())
+                    if is_ranking and not np.isnan(classes_P).any()
+                    else np.nan
                     for name, classes_P in classes.items()
                 },
                 **plausibility(weights_K, [encoded.spans[token] for token in ranked_K], rationale),
             }
         )
         weights.append(weights_K)
-        progress(i + 1, len(texts.encoded))
+        progress(i + 1, len(texts))
     return Diagnostics({name: np.array([row[name] for row in rows]) for name in rows[0]}, weights)
-
-
-def share_of(label: int, classes_P: Floats) -> float:
-    """Returns the share of the predicted classes that are a label; NaN where there are none."""
-    return np.nan if np.isnan(classes_P).any() else float((classes_P == label).mean())
 
 
 def ranks(weights_L: Floats) -> bool:
@@ -420,14 +421,6 @@ def order(scores_K: Floats, random: np.random.Generator) -> Ints:
     """Returns the tokens' indices by descending score; tokens that tie are in random order, not in that of the text."""
     order_K: Ints = np.lexsort((random.random(len(scores_K)), -scores_K)).astype(np.int64)
     return order_K
-
-
-def entropy(weights_RL: Floats) -> Floats:
-    """Returns the entropy of each row of weights in nats, (R,)."""
-    from scipy.special import entr
-
-    entropy_R: Floats = entr(weights_RL).sum(axis=1)
-    return entropy_R
 
 
 def overlap(weights_RL: Floats) -> float:

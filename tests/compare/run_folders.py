@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,13 @@ def make_run(
     }
     (path / "result.json").write_text(json.dumps(content | result))
     return path
+
+
+def make_seeds(folder: Path, accuracies: Mapping[str, float], *overrides: str, seeds: int = 3, **options: Any) -> None:
+    """Writes the runs of some seeds of variants by their names, with an accuracy each."""
+    for model, accuracy in accuracies.items():
+        for seed in range(seeds):
+            make_run(folder, f"model={model}", *overrides, seed=seed, accuracy=accuracy, **options)
 
 
 def write_predictions(

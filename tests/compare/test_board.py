@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from refusals import refused
-from run_folders import make_run
+from run_folders import make_run, make_seeds
 
 import sentattn
 from sentattn.compare.__main__ import main
@@ -21,9 +21,7 @@ from sentattn.run import Run
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for seed in range(3):
-        make_run(tmp_path, "model=structured", seed=seed, accuracy=0.9, rows=300)
-        make_run(tmp_path, "model=lstm_mean", seed=seed, accuracy=0.7, rows=300)
+    make_seeds(tmp_path, {"structured": 0.9, "lstm_mean": 0.7}, rows=300)
     make_run(tmp_path, "model=mean", accuracy=0.6, rows=300)
     return tmp_path
 
@@ -70,6 +68,7 @@ def test_runs_are_runs_paths_or_folders(folder: Path, monkeypatch: pytest.Monkey
 def test_of_other_rows_there_is_a_comparison_of_its_own(folder: Path) -> None:
     make_run(folder, "model=cnn", rows=200, rows_seed=1)
     board = sentattn.leaderboard(folder)
+    assert refused(lambda: board.figure(folder / "f.pdf")) == [("figure", "conflict")]
     assert board.frame["rows"].tolist() == [300, 300, 300, 200]
     assert [*board.frame.index] == [0, 1, 2, 3]
     assert str(board).startswith("These runs have different rows")
@@ -128,12 +127,3 @@ def test_no_runs_and_no_pandas(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert refused(lambda: board.frame) == [("frame", "package")]
     assert json.dumps(board.pairs)
-
-
-def test_figure(folder: Path) -> None:
-    board = sentattn.leaderboard(folder)
-    path = board.figure(folder / "f.pdf")
-    assert path.read_bytes().startswith(b"%PDF")
-    assert refused(lambda: board.figure(folder / "f.doc")) == [("figure", "unsupported")]
-    make_run(folder, "model=cnn", rows=200, rows_seed=1)
-    assert refused(lambda: sentattn.leaderboard(folder).figure(folder / "f.pdf")) == [("figure", "conflict")]

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from run_folders import compare, make_run, make_setting
+from run_folders import compare, make_run, make_seeds, make_setting
 
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import Comparison, read_comparisons
@@ -23,7 +23,6 @@ from sentattn.compare.report.charts import (
     MAX_SLICED,
     confusion_charts,
     cost_charts,
-    curve_chart,
     key,
     leaderboard_chart,
     learning_charts,
@@ -34,7 +33,6 @@ from sentattn.compare.report.charts import (
     with_interval,
 )
 from sentattn.compare.report.page import Section, page, part
-from sentattn.compare.report.summaries import HOPS, curves
 from sentattn.console import Table
 from sentattn.prediction.prediction import Prediction
 from sentattn.run import Run
@@ -91,7 +89,6 @@ def test_a_comparison_has_all_sections(hostile: str) -> None:
         "Accuracy against cost",
         "Accuracy by kind of text",
         "Reliability",
-        "Hops",
         "Learning curves",
         "Confusion matrices",
         "Disagreements",
@@ -141,9 +138,7 @@ def test_a_single_run_has_a_report_in_its_folder(
 
 
 def test_a_plan_is_shown_as_it_is_typed(tmp_path: Path) -> None:
-    for model in ("structured", "lstm_mean"):
-        for seed in range(3):
-            make_run(tmp_path, f"model={model}", seed=seed)
+    make_seeds(tmp_path, {"structured": 0.8, "lstm_mean": 0.8})
     file = tmp_path / "plan.yaml"
     file.write_text(
         "split: test\nmetric: accuracy\nmargin: 0.5\nseeds: [0, 1, 2]\nbase: [data=demo]\n"
@@ -169,28 +164,6 @@ def test_slices_of_stars_and_of_words(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len({chart.figure.layout.yaxis.range for chart in section.charts}) == 1
     assert rows["negation"] == [["without", "150"], ["with", "50"]]
     assert "contrast" not in rows  # no text has a word of it
-
-
-def test_other_calls_write_no_report(tmp_path: Path) -> None:
-    make_run(tmp_path, "model=mean")
-    assert main([str(tmp_path)]) == 0
-    assert not list(tmp_path.rglob("*.html"))
-
-
-@pytest.mark.parametrize("name", ["figure.png", "figure.pdf", "report"])
-def test_a_report_that_is_no_page_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    make_run(tmp_path, "model=mean")
-    assert main([str(tmp_path), f"report={tmp_path / name}"]) == 2
-    assert ".html" in capsys.readouterr().err
-    assert not (tmp_path / name).exists()
-
-
-def test_a_report_that_cannot_be_written_ends_with_a_message(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_run(tmp_path, "model=mean")
-    assert main([str(tmp_path), f"report={tmp_path / 'none' / 'report.html'}"]) == 2
-    assert "error: report=" in capsys.readouterr().err
 
 
 def drawn_on_a_phone(file: Path) -> str:
@@ -233,43 +206,35 @@ def test_long_words_do_not_make_a_phone_scroll(tmp_path: Path, text: str) -> Non
     assert "<title>2 settings on " in drawn_on_a_phone(file)
 
 
-def test_hops_of_two_groups_of_settings(tmp_path: Path) -> None:
-    for embedding in ("words", "ngrams"):
-        for hops in (1, 3):
-            make_run(tmp_path, f"model/embedding={embedding}", f"model.attention.hops={hops}", accuracy=0.6 + hops / 10)
+def test_accuracy_against_labels_where_settings_differ_in_them_alone(tmp_path: Path) -> None:
+    for model in ("mean", "cnn"):
+        for size in (100, 1000):
+            make_run(tmp_path, f"model={model}", f"data.train_size={size}", accuracy=0.6 + size / 5000)
     ranked = compare(tmp_path).leaderboard
-    [chart] = curve_chart(curves(ranked, HOPS), "hops")
-    accuracies = {hops: [s.metrics["accuracy"].value for s in ranked if f"hops={hops}" in s.name] for hops in (1, 3)}
+    sections = {section.heading: section.charts for section in part(compare(tmp_path)).sections}
+    [chart] = sections["Accuracy against labels"]
+    assert chart.figure.layout.xaxis.type == "log"
+    accuracies = {n: [s.metrics["accuracy"].value for s in ranked if s.name.endswith(f"={n}")] for n in (100, 1000)}
     first, second = chart.figure.data
-    assert tuple(first.x) == tuple(second.x) == (1, 3)
-    assert [sorted(pair) for pair in zip(first.y, second.y, strict=True)] == [sorted(accuracies[n]) for n in (1, 3)]
+    assert tuple(first.x) == tuple(second.x) == (100, 1000)
+    drawn = [sorted(pair) for pair in zip(first.y, second.y, strict=True)]
+    assert drawn == [sorted(accuracies[n]) for n in (100, 1000)]
     assert chart.table is not None
-    assert sorted(value for _, _, n, value, _ in chart.table.rows if n == "3") == sorted(
-        f"{100 * value:.2f}%" for value in accuracies[3]
+    assert sorted(value for _, _, n, value, _ in chart.table.rows if n == "1,000") == sorted(
+        f"{100 * value:.2f}%" for value in accuracies[1000]
     )
     assert len({name for _, name, *_ in chart.table.rows}) == 2
-
-
-def test_a_page_has_accuracy_against_labels_where_settings_differ_in_them_alone(tmp_path: Path) -> None:
-    for size in (100, 1000):
-        make_run(tmp_path, "model=mean", f"data.train_size={size}", accuracy=0.6 + size / 10000)
-    headings = {section.heading: section.charts for section in part(compare(tmp_path)).sections}
-    [chart] = headings["Accuracy against labels"]
-    [curve] = chart.figure.data
-    assert tuple(curve.x) == (100, 1000)
-    assert chart.figure.layout.xaxis.type == "log"
     make_run(tmp_path / "other", "model=mean")
     assert "Accuracy against labels" not in {section.heading for section in part(compare(tmp_path / "other")).sections}
 
 
 def test_every_mark_of_accuracy_against_cost_has_its_interval(tmp_path: Path) -> None:
-    for seed in range(3):
-        for model, accuracy in (("mean", 0.8), ("cnn", 0.81)):
-            make_run(tmp_path, f"model={model}", seed=seed, accuracy=accuracy)
-    make_run(tmp_path, "model=lstm", accuracy=0.8)  # one seed: no interval
+    make_seeds(tmp_path, {"mean": 0.8, "cnn": 0.81})
+    make_run(tmp_path, "model=lstm", accuracy=0.8, parameters={"total": 40000})  # one seed: no interval
     ranked = compare(tmp_path).leaderboard
     charts = cost_charts(ranked)
-    assert charts
+    figures = {title: figure for title, figure, _ in charts}
+    assert figures["parameters"].layout.xaxis.ticktext == ("2k", "5k", "10k", "20k")
     for _, figure, table in charts:
         assert table is not None
         marks = {mark.hovertext[0]: mark for mark in figure.data if mark.hovertemplate}
@@ -303,13 +268,6 @@ def test_every_mark_of_accuracy_against_cost_has_its_interval(tmp_path: Path) ->
 )
 def test_ticks_of_a_log_range_are_few_and_round(low: float, high: float, expected: list[float]) -> None:
     assert log_ticks(low, high) == pytest.approx(expected)
-
-
-def test_texts_of_the_ticks_of_a_log_axis_differ(tmp_path: Path) -> None:
-    for hops, total in ((1, 150), (2, 9000), (3, 40000)):
-        make_run(tmp_path, "model=structured", f"model.attention.hops={hops}", parameters={"total": total})
-    figures = {title: figure for title, figure, _ in cost_charts(compare(tmp_path).leaderboard)}
-    assert figures["parameters"].layout.xaxis.ticktext == ("200", "500", "1k", "2k", "5k", "10k", "20k")
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.915, 0.926), (0.9, 0.9), (0.3, 0.9)])

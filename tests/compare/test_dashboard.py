@@ -14,6 +14,7 @@ import pytest
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 import yaml
+from refusals import refused
 from run_folders import make_run
 from wandb_server import UNREACHABLE, Server, serving
 
@@ -21,7 +22,6 @@ from sentattn import leaderboard
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.dashboard import FILE, comparison_pages, study_pages
-from sentattn.errors import RunError
 from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import upload
 from sentattn.loggers.wandb.upload import LOGGER
@@ -115,9 +115,7 @@ def test_a_workspace_is_made_without_a_network(outputs: Path) -> None:
 
 def test_a_workspace_is_of_runs_with_the_same_rows(outputs: Path) -> None:
     logged(make_run(outputs, "model=mean", rows_seed=1))
-    with pytest.raises(RunError) as caught:
-        leaderboard(outputs).workspace(**PLACE)
-    assert [fault.kind for fault in caught.value.faults] == ["conflict"]
+    assert refused(lambda: leaderboard(outputs).workspace(**PLACE)) == [("project", "conflict")]
 
 
 def test_the_report_has_the_leaderboard_its_notes_and_the_charts(tmp_path: Path) -> None:
@@ -208,11 +206,7 @@ def test_wandbs_own_package_loads_and_saves_it_unchanged(outputs: Path, server: 
         *["Scatter Plot"] * 3,
         "Run Comparer",
     ]
-
-
-def test_what_was_deleted_on_the_server_is_made_again(outputs: Path, server: Server) -> None:
-    assert main([str(outputs), "to=wandb"]) == 0
-    server.views.clear()
+    server.views.clear()  # what was deleted on the server is made again
     assert main([str(outputs), "to=wandb"]) == 0
     assert len(server.views) == 2
 
@@ -261,24 +255,19 @@ def test_a_study_has_a_workspace_of_its_own(tmp_path: Path, server: Server) -> N
     assert panels_after_a_round_trip(folder, server)[0] == ["Parallel Coordinates Plot", "Parameter Importance"]
 
 
-def test_the_pages_of_a_study(tmp_path: Path) -> None:
-    workspace, report = study_pages(study(tmp_path / "mine"), **PLACE)
+@pytest.mark.parametrize(
+    ("metric", "logged_as"), [("val/accuracy", "val/accuracy"), ("parameters.total", "parameters/total")]
+)
+def test_the_pages_of_a_study(tmp_path: Path, metric: str, logged_as: str) -> None:
+    workspace, report = study_pages(study(tmp_path / "mine", metric), **PLACE)
     parallel, importance = workspace.sections[0].panels
-    assert [column.metric for column in parallel.columns] == [
-        wr.Config("optimizer.lr"),
-        wr.SummaryMetric("val/accuracy"),
-    ]
-    assert importance.with_respect_to == "val/accuracy"
+    expected = [wr.Config("optimizer.lr"), wr.SummaryMetric(logged_as)]
+    assert [column.metric for column in parallel.columns] == expected
+    assert importance.with_respect_to == logged_as
     header, _, *rows = [line.strip("| ").split(" | ") for line in report.blocks[1].text.splitlines()]
-    assert header == ["trial", "optimizer.lr", "val/accuracy", "seconds"]
-    assert rows == [["1", "0.01", "0.9", "4"], ["0", "0.1", "0.8", "3"]]
-
-
-def test_costs_as_objectives_are_final_values_not_settings(tmp_path: Path) -> None:
-    workspace, _ = study_pages(study(tmp_path / "mine", metric="parameters.total"), **PLACE)
-    parallel, importance = workspace.sections[0].panels
-    assert parallel.columns[1].metric == wr.SummaryMetric("parameters/total")
-    assert importance.with_respect_to == "parameters/total"
+    assert header == ["trial", "optimizer.lr", metric, "seconds"]
+    assert sorted(rows) == [["0", "0.1", "0.8", "3"], ["1", "0.01", "0.9", "4"]]
+    assert (rows[0][0] == "1") == (metric == "val/accuracy")  # the objective orders them
 
 
 def test_pictures_of_attention_are_found_by_their_names(outputs: Path) -> None:
@@ -289,12 +278,6 @@ def test_pictures_of_attention_are_found_by_their_names(outputs: Path) -> None:
         (folder / name).touch()
     [*_, section] = leaderboard(outputs).workspace(**PLACE).sections
     assert section.panels[0].media_keys == ["attention/row_12", "attention/text_1"]
-
-
-def test_pages_are_where_the_first_run_was_logged(tmp_path: Path, server: Server) -> None:
-    logged(make_run(tmp_path, "model=mean"), project="mine", entity="us")
-    assert main([str(tmp_path), "to=wandb"]) == 0
-    assert all("/us/mine" in address for address in addresses(tmp_path).values())
 
 
 def test_without_the_package_it_is_refused_before_anything_is_read(
@@ -314,3 +297,5 @@ def test_runs_of_another_project_are_named_and_not_shown(
     assert main([str(tmp_path), "to=wandb"]) == 0
     [line] = [line for line in capsys.readouterr().out.splitlines() if "another project" in line]
     assert (str(first) in line) != (str(second) in line)
+    place = "/us/mine" if str(second) in line else "/us/other"  # that of the first run
+    assert all(place in address for address in addresses(tmp_path).values())

@@ -16,7 +16,7 @@ from run_folders import compare, make_run
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.leaderboard import heading
-from sentattn.compare.statistics import AGREEMENT, fold_average
+from sentattn.compare.statistics import AGREEMENT, average
 
 TABLE = ["data=table", "data.train=a.csv", "data.folds=5"]
 
@@ -49,7 +49,7 @@ def test_the_folds_of_a_seed_are_one_run_over_all_rows(tmp_path: Path, films: in
     assert not np.array_equal(first.folds[0], first.folds[1])
     [pair] = found.tests
     assert (pair.declared, pair.verdict) == (True, "better")
-    expected = fold_average(first.correct - second.correct, first.folds, found.rows.group_N, half_rows=AGREEMENT)
+    expected = average(first.correct - second.correct, found.rows.group_N, fold_SN=first.folds, half_rows=AGREEMENT)
     assert pair.estimate.terms == expected.terms
     assert "; approximately, 5 folds x 2 seeds)" in pair.message(0.5)
     interval = first.interval()

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from run_folders import compare, lines, make_run
+from refusals import refused
+from run_folders import compare, lines, make_run, make_seeds
 
 import sentattn
 from sentattn.compare.__main__ import main
@@ -98,22 +99,17 @@ def test_probabilities_groups_scores_and_data_sets_are_read(tmp_path: Path) -> N
     ],
 )
 def test_a_damaged_table_is_refused(tmp_path: Path, change: Any, key: str, kind: str) -> None:
-    with pytest.raises(DataError) as error:
-        read(tmp_path, change(lines()))
-    assert (error.value.faults[0].key, error.value.faults[0].kind) == (key, kind)
+    assert refused(lambda: read(tmp_path, change(lines())))[0] == (key, kind)
 
 
 def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 is not enough")
-    with pytest.raises(DataError) as error:
-        add_tables([str(tmp_path / "a.parquet")], [], "test")
-    assert error.value.faults[0].kind == "unreadable"
+    assert refused(lambda: add_tables([str(tmp_path / "a.parquet")], [], "test")) == [("table", "unreadable")]
 
 
 @pytest.mark.parametrize("row", ["row", "row_id"])
 def test_settings_of_a_table_stand_next_to_runs_on_the_same_texts(tmp_path: Path, row: str) -> None:
-    for seed in range(3):
-        make_run(tmp_path / "runs", "model=structured", seed=seed, accuracy=0.9)
+    make_seeds(tmp_path / "runs", {"structured": 0.9})
     known = compare(tmp_path / "runs")
     labels = [known.labels[number] for number in known.rows.labels_N]
     names = list(range(200)) if row == "row" else list(known.rows.row_ids)
@@ -129,9 +125,7 @@ def test_settings_of_a_table_stand_next_to_runs_on_the_same_texts(tmp_path: Path
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_predictions_of_runs_make_a_round_trip(tmp_path: Path, ending: str) -> None:
-    for seed in range(3):
-        make_run(tmp_path / "runs", "model=structured", seed=seed, accuracy=0.9, films=30)
-        make_run(tmp_path / "runs", "model=lstm_mean", seed=seed, accuracy=0.7, films=30)
+    make_seeds(tmp_path / "runs", {"structured": 0.9, "lstm_mean": 0.7}, films=30)
     make_run(tmp_path / "runs", "model=cnn", accuracy=0.7, films=30, deterministic=True)
     file = tmp_path / f"predictions.{ending}"
     assert main([str(tmp_path / "runs"), "format=predictions", f"output={file}"]) == 0

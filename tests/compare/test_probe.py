@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_files import write_encoder
+from refusals import refused
 from sklearn.linear_model import LogisticRegression
 
 from sentattn import fit
 from sentattn.compare.comparison import Comparison, read_comparisons
-from sentattn.compare.pipelines import probe
-from sentattn.compare.references import add_references, require_references
+from sentattn.compare.references import add_references, probe
 from sentattn.compare.runs import Setting
-from sentattn.errors import RunError
 from sentattn.prediction.model import LoadedRun
 from sentattn.training.states import ChunkWriter
 
@@ -45,8 +44,9 @@ def comparison_of(*runs: LoadedRun) -> Comparison:
     return comparison
 
 
-def probes(comparison: Comparison) -> dict[str, Setting]:
+def probes(comparison: Comparison, folder: Path) -> dict[str, Setting]:
     """The probes of a comparison by the states that they read."""
+    [comparison] = add_references(["probe"], [comparison], folder)
     found = [setting for setting in comparison.settings if setting.settings["model"]["name"] == "probe"]
     return {setting.settings["model"]["states"]: setting for setting in found}
 
@@ -87,7 +87,7 @@ def states_of(run: LoadedRun, split: str, states: str) -> Any:
 
 @pytest.mark.parametrize("states", ["mean", "first"])
 def test_predictions_are_those_of_a_regression_over_the_states(trained: LoadedRun, tmp_path: Path, states: str) -> None:
-    setting = probes(add_references(["probe"], comparison_of(trained), tmp_path))[states]
+    setting = probes(comparison_of(trained), tmp_path)[states]
     assert setting.deterministic
     assert setting.name == f"probe; states={states}, c={setting.settings['model']['c']:g}"
     data = comparison_of(trained).settings[0].runs[0].read_data("test")
@@ -109,8 +109,8 @@ def test_a_stored_probe_is_read_and_states_are_not_computed_again(
         raise AssertionError("the states are cached")
 
     monkeypatch.setattr(ChunkWriter, "add", no_encoder)
-    first = probes(add_references(["probe"], comparison_of(trained), tmp_path))
-    again = probes(add_references(["probe"], comparison_of(trained), tmp_path))
+    first = probes(comparison_of(trained), tmp_path)
+    again = probes(comparison_of(trained), tmp_path)
     assert len(list(tmp_path.glob("demo/probe/*"))) == 2
     assert {name: one.runs[0].path for name, one in first.items()} == {
         name: one.runs[0].path for name, one in again.items()
@@ -120,7 +120,7 @@ def test_a_stored_probe_is_read_and_states_are_not_computed_again(
 def test_other_lengths_and_tuned_encoders(trained: LoadedRun, typed: list[str], tmp_path: Path) -> None:
     shorter = fit([*typed, "data.max_length=20"])
     tuned = fit([*typed, "data.max_length=40", "model.embedding.frozen=false"])
-    found = add_references(["probe"], comparison_of(trained, shorter, tuned), tmp_path)
+    [found] = add_references(["probe"], [comparison_of(trained, shorter, tuned)], tmp_path)
     read = [setting.settings["data"]["max_length"] for setting in found.settings if "probe" in setting.name]
     assert sorted(read) == [20, 20, 40, 40]  # the tuned encoder is, before its training, that of the first run
     assert len({setting.key for setting in found.settings}) == 3 + 4
@@ -128,8 +128,8 @@ def test_other_lengths_and_tuned_encoders(trained: LoadedRun, typed: list[str], 
 
 def test_states_that_are_not_cached(trained: LoadedRun, typed: list[str], tmp_path: Path) -> None:
     without = fit([*typed, "data.max_length=40", "model.embedding.cache=false"])
-    cached = probes(add_references(["probe"], comparison_of(trained), tmp_path / "cached"))
-    found = probes(add_references(["probe"], comparison_of(without), tmp_path / "without"))
+    cached = probes(comparison_of(trained), tmp_path / "cached")
+    found = probes(comparison_of(without), tmp_path / "without")
     for states, setting in found.items():
         np.testing.assert_allclose(setting.probabilities, cached[states].probabilities, atol=0.02)
 
@@ -138,21 +138,18 @@ def test_only_comparisons_with_a_pretrained_encoder_have_probes(
     trained: LoadedRun, tiny_run: LoadedRun, tmp_path: Path
 ) -> None:
     comparisons = [comparison_of(tiny_run), comparison_of(trained)]
-    require_references(["probe"], comparisons)
-    added = [probes(add_references(["probe"], comparison, tmp_path)) for comparison in comparisons]
-    assert [set(found) for found in added] == [set(), {"mean", "first"}]
-    with pytest.raises(RunError) as caught:
-        require_references(["probe"], comparisons[:1])
-    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("reference", "missing")
+    added = add_references(["probe"], comparisons, tmp_path)
+    assert [sum(run.result["model"] == "probe" for run in found.runs) for found in added] == [0, 2]
+    assert refused(lambda: add_references(["probe"], comparisons[:1], tmp_path)) == [("reference", "missing")]
 
 
 def test_references_of_words_are_the_same_beside_subwords(trained: LoadedRun, tmp_path: Path) -> None:
     small = ["model=mean", "model.embedding.size=4"]
     words = fit([*SHORT, *small, f"output_dir={tmp_path}"])
     for name in ("tfidf", "nbsvm"):
-        expected, found = (
-            [one for one in add_references([name], comparison_of(run), tmp_path / folder).settings if name in one.name]
-            for run, folder in ((words, "words"), (trained, "subwords"))
+        (expected,), (found,) = (
+            add_references([name], [comparison_of(run)], tmp_path / run.path.name) for run in (words, trained)
         )
-        np.testing.assert_array_equal(found[0].probabilities, expected[0].probabilities)
-        assert found[0].settings["data"]["tokenizer"] == "words"
+        [own], [other] = ([one for one in each.settings if name in one.name] for each in (expected, found))
+        np.testing.assert_array_equal(other.probabilities, own.probabilities)
+        assert other.settings["data"]["tokenizer"] == "words"

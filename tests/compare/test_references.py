@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import faults_of, refused
 from scipy.sparse import csr_matrix
 from tiny import tiny
 
+import sentattn
 from sentattn import evaluate
 from sentattn import fit as train
-from sentattn.compare import pipelines
 from sentattn.compare.comparison import read_comparisons
-from sentattn.compare.pipelines import LogCountRatio
-from sentattn.compare.references import SETTINGS, add_references, fit, require_references
-from sentattn.errors import RunError, SettingError
+from sentattn.compare.references import PIPELINES, SETTINGS, LogCountRatio, add_references, fit
 from sentattn.run import Run
 
 LINEAR = ("tfidf", "nbsvm")
@@ -40,7 +39,7 @@ def texts_of(labels: np.ndarray, random: np.random.Generator) -> list[str]:
 
 
 def pipeline(name: str) -> Any:
-    return partial(getattr(pipelines, name), **SETTINGS[name])
+    return partial(PIPELINES[name], **SETTINGS[name])
 
 
 @pytest.mark.parametrize("name", LINEAR)
@@ -68,22 +67,19 @@ def test_a_class_without_a_training_row_has_probability_0(name: str) -> None:
 
 def test_a_package_that_is_missing_is_named(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    [comparison], _ = read_comparisons([tiny_run.path], split="test")
-    with pytest.raises(SettingError) as caught:
-        require_references(["tfidf"], [comparison])
-    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("reference", "package")
+    assert refused(lambda: sentattn.leaderboard(tiny_run, reference="tfidf")) == [("reference", "package")]
 
 
 def test_references_are_runs_on_the_same_rows(tiny_run: Run, tmp_path: Path) -> None:
     [comparison], _ = read_comparisons([tiny_run.path], split="test")
-    found = add_references(list(LINEAR), comparison, tmp_path)
+    [found] = add_references(list(LINEAR), [comparison], tmp_path)
     assert {one.name.partition(";")[0]: one.deterministic for one in found.settings} == {
         "structured": False,
         "tfidf": True,
         "nbsvm": True,
     }
     assert all("min_count=2" in one.name and "c=" in one.name for one in found.settings if one.deterministic)
-    again = add_references(list(LINEAR), comparison, tmp_path)
+    [again] = add_references(list(LINEAR), [comparison], tmp_path)
     assert len(list(tmp_path.glob("demo/*/*"))) == 2
     assert {one.name for one in again.settings} == {one.name for one in found.settings}
 
@@ -93,7 +89,7 @@ def test_references_change_nothing_else(tiny_run: Run, tmp_path: Path) -> None:
     shutil.copytree(tiny_run.path, again)
     [comparison], _ = read_comparisons([tiny_run.path, again], split="test")
     runs = [replace(run, trials=26, ordered=True) for run in comparison.runs]
-    found = add_references(["tfidf"], replace(comparison, runs=runs), tmp_path)
+    [found] = add_references(["tfidf"], [replace(comparison, runs=runs)], tmp_path)
     [trained] = [setting for setting in found.settings if not setting.deterministic]
     assert trained.notes
     assert trained.runs[0].trials == 26
@@ -104,16 +100,16 @@ def test_a_reference_of_other_training_rows_is_another_one(tmp_path: Path) -> No
     for size in (60, 80):
         train([*tiny(f"output_dir={tmp_path / str(size)}", "trainer.max_epochs=1"), f"data.train_size={size}"])
         [comparison], _ = read_comparisons([tmp_path / str(size)], split="test")
-        add_references(["tfidf"], comparison, tmp_path / "references")
+        add_references(["tfidf"], [comparison], tmp_path / "references")
         assert len(list(tmp_path.glob("references/demo/tfidf/*"))) == (1 if size == 60 else 2)
 
 
 def test_a_damaged_reference_is_fitted_again(tiny_run: Run, tmp_path: Path) -> None:
     [comparison], _ = read_comparisons([tiny_run.path], split="test")
-    add_references(["tfidf"], comparison, tmp_path)
+    add_references(["tfidf"], [comparison], tmp_path)
     [stored] = tmp_path.glob("demo/tfidf/*")
     (stored / "predictions.parquet").write_bytes(b"nonsense")
-    found = add_references(["tfidf"], comparison, tmp_path)
+    [found] = add_references(["tfidf"], [comparison], tmp_path)
     assert [path.resolve() for path in tmp_path.glob("demo/tfidf/*")] == [stored.resolve()]
     assert len(found.settings) == 2
 
@@ -121,9 +117,7 @@ def test_a_damaged_reference_is_fitted_again(tiny_run: Run, tmp_path: Path) -> N
 def test_other_texts_are_refused(tiny_run: Run, tmp_path: Path) -> None:
     [comparison], _ = read_comparisons([tiny_run.path], split="test")
     comparison.settings[0].runs[0].result["data_fingerprint"] = "0" * 16  # type: ignore[index]
-    with pytest.raises(RunError) as caught:
-        add_references(["tfidf"], comparison, tmp_path)
-    assert caught.value.faults[0].kind == "conflict"
+    assert refused(lambda: add_references(["tfidf"], [comparison], tmp_path)) == [("data.path", "conflict")]
 
 
 EXACT = 1e-9
@@ -162,8 +156,8 @@ def test_the_best_epoch_of_a_training_has_the_metrics_of_its_result(tiny_run: Ru
 def test_a_reference(tmp_path: Path) -> None:
     train(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1"))
     [comparison], _ = read_comparisons([tmp_path], split="test")
-    settings = add_references(["nbsvm"], comparison, tmp_path).settings
-    [reference] = [one for one in settings if one.runs[0].result["model"] == "nbsvm"]
+    [found] = add_references(["nbsvm"], [comparison], tmp_path)
+    [reference] = [one for one in found.settings if one.runs[0].result["model"] == "nbsvm"]
     path = reference.runs[0].run.path
     for split in ("val", "test"):
         stored = {name: value for name, value in Run(path).metrics.items() if name.startswith(f"{split}/")}
@@ -179,7 +173,6 @@ def test_a_stored_metric_that_is_not_that_of_the_predictions(tiny_run: Run, tmp_
     result["format"] = 2
     result["metrics"][f"test/{name}"] += 0.01
     (path / "result.json").write_text(json.dumps(result))
-    with pytest.raises(RunError) as caught:
-        read_comparisons([path], split="test")
-    assert caught.value.faults[0].kind == "damaged"
-    assert f"test/{name}" in caught.value.faults[0].message
+    fault, _ = faults_of(lambda: read_comparisons([path], split="test"))
+    assert fault.kind == "damaged"
+    assert f"test/{name}" in fault.message

@@ -13,17 +13,17 @@ from run_folders import make_setting
 from scipy import stats
 from sklearn import metrics as reference
 
+from sentattn.compare.metric import ACCURACY
 from sentattn.compare.runs import CALIBRATED
 from sentattn.compare.statistics import (
     AGREEMENT,
     BLOCKS,
     Estimate,
     Term,
-    accuracy,
     adjusted,
+    average,
     blocks,
     difference,
-    fold_average,
     group_df,
     jackknife,
     row_term,
@@ -106,7 +106,7 @@ def test_rows_that_are_all_predicted_correctly_are_no_certainty(seeds: int) -> N
     ours = difference(perfect, perfect, deterministic=(seeds == 1, seeds == 1))
     assert ours.p_equivalence(0.005) > 0.4
     assert ours.p_equivalence(0.1) > 0.01
-    low, high = accuracy(perfect, deterministic=seeds == 1).interval()
+    low, high = ACCURACY.average(perfect, None, deterministic=seeds == 1).interval()
     assert high == 1
     # The exact interval (Clopper and Pearson 1934) begins at 0.832.
     assert 0.7 < low < 0.9
@@ -115,7 +115,7 @@ def test_rows_that_are_all_predicted_correctly_are_no_certainty(seeds: int) -> N
 @given(st.integers(1, 60), st.data())
 def test_intervals_of_an_accuracy_lie_between_0_and_1(rows: int, data: st.DataObject) -> None:
     correct = np.array(data.draw(st.lists(st.lists(st.booleans(), min_size=rows, max_size=rows), min_size=1)), float)
-    low, high = accuracy(correct).interval()
+    low, high = ACCURACY.average(correct, None).interval()
     assert 0 <= low < high <= 1
 
 
@@ -325,7 +325,7 @@ def test_the_average_over_folds_is_the_corrected_repeated_t_test_of_nadeau_and_b
     fold_SN = np.array([RANDOM.permutation(np.arange(100) % 5) for _ in range(3)])
     means = [values_SN[s, fold_SN[s] == fold].mean() for s in range(3) for fold in range(5)]
     error = np.std(means, ddof=1) * math.sqrt(1 / 15 + 20 / 80)
-    ours = fold_average(values_SN, fold_SN)
+    ours = average(values_SN, fold_SN=fold_SN)
     assert ours.value == pytest.approx(values_SN.mean())
     assert ours.p_difference() == pytest.approx(2 * stats.t.sf(abs(values_SN.mean()) / error, 14))
     half = stats.t.ppf(0.975, 14) * error
@@ -336,6 +336,6 @@ def test_the_average_over_folds_is_the_corrected_repeated_t_test_of_nadeau_and_b
 def test_folds_that_are_alike_have_the_error_of_their_rows(groups: bool) -> None:
     values_N = np.tile([1.0, 0.0, 0.0, 0.0, -1.0], 20)
     group_N = np.arange(100) // 10 if groups else None
-    ours = fold_average(values_N[None], np.arange(100)[None] // 20, group_N, half_rows=AGREEMENT)
+    ours = average(values_N[None], group_N, fold_SN=np.arange(100)[None] // 20, half_rows=AGREEMENT)
     assert ours.terms[0] == Term(row_term(values_N, group_N, AGREEMENT).variance, 4)
     assert ours.error > 0

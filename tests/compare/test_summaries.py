@@ -14,10 +14,8 @@ from sklearn.metrics import confusion_matrix
 
 from sentattn.compare.report.summaries import (
     CONTRAST,
-    HOPS,
     MIN_ROWS,
     NEGATION,
-    TRAIN_SIZE,
     accuracy_on,
     by_length,
     by_value,
@@ -84,21 +82,13 @@ def trained_with(*overrides: str, correct: Any = ((1, 0, 1, 1),), **result: Any)
     return replace(made, runs=[replace(run, result=result) for run in made.runs])
 
 
-def test_settings_that_differ_in_hops_alone_are_a_curve() -> None:
-    many, few, one = (trained_with("model=structured", f"model.attention.hops={n}") for n in (8, 2, 1))
-    other = trained_with("model=structured", "model.attention.hops=4", "optimizer.lr=0.01")
-    [curve] = curves([many, other, few, trained_with("model=mean"), one], HOPS)
-    assert (curve.name, curve.x) == ("structured", [1, 2, 8])
-    assert curves([few, other], HOPS) == []
-
-
 def test_settings_that_differ_in_training_rows_alone_are_a_curve() -> None:
     def model(name: str, size: str, *others: str, rows: int | None = None) -> Setting:
         return trained_with(f"model={name}", f"data.train_size={size}", *others, rows={"train": rows})
 
     settings = [model("mean", "1000"), model("mean", "null", rows=22500), model("cnn", "null"), model("cnn", "50")]
     settings += [model("mean", "100"), model("mean", "500", "optimizer.lr=0.01"), model("mean", "null", "seed=1")]
-    [curve] = curves(settings, TRAIN_SIZE)
+    [curve] = curves(settings)
     assert (curve.name, curve.x) == ("mean", [100, 1000, 22500])
 
 
@@ -111,7 +101,7 @@ def test_of_several_draws_the_means_over_seeds_are_the_repeats() -> None:
     ]
     seeds = (random.random((3, 400)) < 0.8).astype(int)
     large = trained_with("model=mean", "data.train_size=200", correct=seeds)
-    [curve] = curves([*settings, large], TRAIN_SIZE)
+    [curve] = curves([*settings, large])
     means = [draw.mean() for draw in draws]
     rows = np.concatenate([np.mean([draw.mean(axis=0) for draw in draws], axis=0), [1, 1, 0, 0]])
     of_rows = stats.t.ppf(0.975, 403 - 2) * (rows.var(ddof=1) / 402) ** 0.5
@@ -122,7 +112,7 @@ def test_of_several_draws_the_means_over_seeds_are_the_repeats() -> None:
     assert value == pytest.approx(np.mean(means))
     assert interval == pytest.approx((centre - half, centre + half), rel=2e-4)
     assert (other, of_seeds) == (pytest.approx(seeds.mean()), large.interval())
-    [two] = curves([*settings[:2], large], TRAIN_SIZE)
+    [two] = curves([*settings[:2], large])
     assert two.values[0][1] is None
 
 
@@ -196,12 +186,6 @@ def test_groups_without_a_row_in_the_slice_do_not_count() -> None:
     # Sums of deviations from 1/2 are 1, -1, 0, each group has a third of the rows; those of four rows more 1/4 each.
     half = stats.t.ppf(0.975, 2) * ((2 / (1 - 1 / 3) + 1) / 10**2) ** 0.5
     assert value.half_width() == pytest.approx(half)
-
-
-def test_where_all_rows_are_right_the_interval_is_about_wilsons() -> None:
-    value = accuracy_on(setting(np.ones((2, 30))), np.arange(30))
-    z = stats.norm.ppf(0.975)
-    assert (value.value, *value.interval()) == pytest.approx((1, 30 / (30 + z**2), 1), abs=0.05)
 
 
 LABELS = np.array([0, 1, 0, 1])

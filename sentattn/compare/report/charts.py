@@ -244,7 +244,7 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
         (rank, setting.name, str(run.seed) + (f", fold {fold}" if run.folds else ""), of_fold.path)
         for rank, setting in enumerate(settings[:MAX_DRAWN], start=1)
         for run in setting.runs
-        for fold, of_fold in enumerate(run.folds or [run.run])
+        for fold, of_fold in enumerate(run.folds or [run])
     ]
     curves = [(rank, name, seed, learning_curve(path)) for rank, name, seed, path in runs]
     is_single = len(runs) == 1
@@ -272,8 +272,9 @@ def learning_charts(settings: Sequence[Setting]) -> list[Chart]:
     return charts
 
 
-def curve_chart(curves: Sequence[Curve], title: str, *, is_log: bool = False) -> list[Chart]:
-    """The metric by a number, where settings differ in it alone."""
+def curve_chart(curves: Sequence[Curve]) -> list[Chart]:
+    """The metric by the number of training rows, where settings differ in it alone."""
+    title = "training rows"
     rows = [
         {"rank": rank, "settings": curve.name, title: x} | with_interval(*value, curve.metric)
         for rank, curve in enumerate(curves, start=1)
@@ -283,10 +284,8 @@ def curve_chart(curves: Sequence[Curve], title: str, *, is_log: bool = False) ->
         return []
     metric = curves[0].metric
     drawn = chart("line", rows, height=310, top=36, metric=metric, x=title, y=metric, markers=True, **BARS)
-    numbers = sorted({x for curve in curves[:MAX_DRAWN] for x in curve.x})
-    drawn.figure.update_xaxes(tickvals=numbers, ticktext=list(map(format_count, numbers)))
-    if is_log:
-        _log_axis(drawn.figure, numbers[0], numbers[-1])
+    numbers = [x for curve in curves[:MAX_DRAWN] for x in curve.x]
+    _log_axis(drawn.figure, min(numbers), max(numbers))
     return [drawn._replace(figure=drawn.figure.update_layout(showlegend=True))]
 
 

@@ -12,14 +12,12 @@ import numpy as np
 from sentattn.compare import insight, leaderboard
 from sentattn.compare.across import Overall
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.pairs import Plan
+from sentattn.compare.plan import Plan
 from sentattn.compare.report import charts
 from sentattn.compare.report.charts import MAX_DRAWN, Chart
 from sentattn.compare.report.summaries import (
     CONTRAST,
-    HOPS,
     NEGATION,
-    TRAIN_SIZE,
     Example,
     by_length,
     by_value,
@@ -120,7 +118,7 @@ def part(comparison: Comparison) -> Part:
     except UserError as error:
         warnings = [f"The report has no slices by words and no texts: {error}"]
     confusions = charts.confusion_charts(ranked, names)
-    by_rows = charts.curve_chart(curves(ranked, TRAIN_SIZE), "training rows", is_log=True)
+    by_rows = charts.curve_chart(curves(ranked))
     shares = f"Shares of the rows of each true class{'' if is_single else ', of the best four settings'}."
     sections = [
         _metrics(first) if is_run else _leaderboard(comparison),
@@ -138,7 +136,6 @@ def part(comparison: Comparison) -> Part:
                 charts.reliability_chart([s for s in ranked if s.has_probabilities]),
                 note=RELIABILITY_NOTE,
             ),
-            Section("Hops", charts.curve_chart(curves(ranked, HOPS), "hops"), has_key=False),
             Section("Learning curves", charts.learning_charts(ranked), note=TRAINING_NOTE if is_run else ""),
             Section("Confusion matrix" if is_single else "Confusion matrices", confusions, note=shares, has_key=False),
         ),

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentattn import metrics
-from sentattn.compare import statistics
 from sentattn.compare.comparison import TRAIN_SEED
+from sentattn.compare.metric import ACCURACY
 from sentattn.compare.runs import Setting, names, rest
 from sentattn.compare.statistics import Estimate
 from sentattn.config.groups import get_path
@@ -27,7 +27,7 @@ from sentattn.prediction.model import LoadedRun
 from sentattn.prediction.prediction import Prediction
 from sentattn.run import METRICS_FILE, MODEL_FOLDER
 
-HOPS, TRAIN_SIZE = "model.attention.hops", "data.train_size"
+TRAIN_SIZE = "data.train_size"
 LENGTH_BINS = 5
 MIN_ROWS = 20
 """Slices of fewer rows are left out."""
@@ -49,7 +49,7 @@ Example: TypeAlias = tuple[str, list[tuple[str, Prediction]]]
 
 
 class Curve(NamedTuple):
-    """A metric of a setting by a number, each value with its 95% interval if there is one."""
+    """A metric of a setting by the number of training rows, each value with its 95% interval if there is one."""
 
     name: str
     metric: str
@@ -95,14 +95,12 @@ def learning_curve(folder: Path) -> list[dict[str, float]]:
     return []
 
 
-def curves(settings: Sequence[Setting], key: str) -> list[Curve]:
-    """Returns the curves of settings that differ in a number alone, or in the draw of their training rows."""
-    keys = (key, TRAIN_SEED)
+def curves(settings: Sequence[Setting]) -> list[Curve]:
+    """Returns the curves of settings that differ in the number of their training rows alone, or in their draw."""
+    keys = (TRAIN_SIZE, TRAIN_SEED)
     families: dict[str, dict[int, list[Setting]]] = defaultdict(lambda: defaultdict(list))
     for setting in settings:
-        x = get_path(setting.settings, key)
-        if x is None and key == TRAIN_SIZE:  # all rows
-            x = get_path(setting.runs[0].result, "rows.train")
+        x = get_path(setting.settings, TRAIN_SIZE) or get_path(setting.runs[0].result, "rows.train")  # or all rows
         if isinstance(x, int):
             families[repr(sorted(rest(setting.settings, keys).items()))][x].append(setting)
     several = [sorted(family.items()) for family in families.values() if len(family) > 1]
@@ -119,7 +117,7 @@ def _value_over(draws: Sequence[Setting]) -> tuple[float, tuple[float, float] | 
     if len(draws) == 1:  # whose seeds are the repeats
         return draws[0].metrics[metric.name].value, draws[0].interval()
     values_DN = np.stack([draw.values(metric).mean(axis=0) for draw in draws])
-    estimate = statistics.average(values_DN, draws[0].rows.group_N, bounds=metric.bounds, half_rows=metric.half_rows)
+    estimate = metric.average(values_DN, draws[0].rows.group_N)
     return estimate.value, estimate.interval() if len(draws) >= SEEDS else None
 
 
@@ -149,7 +147,7 @@ def accuracy_on(setting: Setting, chosen_K: Ints) -> Estimate:
     """Returns the mean over seeds of the accuracy on some rows."""
     group_N = setting.rows.group_N
     groups_K = None if group_N is None else np.unique(group_N[chosen_K], return_inverse=True)[1]
-    return statistics.accuracy(setting.correct[:, chosen_K], groups_K, deterministic=setting.deterministic)
+    return ACCURACY.average(setting.correct[:, chosen_K], groups_K, deterministic=setting.deterministic)
 
 
 def disagreements(settings: Sequence[Setting], most: int = MOST) -> list[Choice]:
