@@ -71,7 +71,7 @@ class Classifier:
         """Reads the files of `save`; runs no code that they name, except classes outside sentattn with `trust`.
 
         Raises:
-            RunError: If a file is missing or damaged.
+            RunError: If a file is missing or damaged, or a pretrained encoder has changed since the training.
             SettingError: If the model has classes outside sentattn and `trust` is False.
         """
         config, labels, tokenizer, weights = read_files(folder)
@@ -81,7 +81,10 @@ class Classifier:
                 node["embedding"] |= {"name": str(folder / ENCODER_ENTRY), "revision": None}
             ids = {"num_embeddings": len(tokenizer), "num_special": tokenizer.num_special}
             model = build_model(node, **ids, classes=len(labels))
-            require_encoder(model, config, folder)
+            if (before := config.get(ENCODER_ENTRY)) != (now := model.embedding.fingerprint):
+                message = f"{folder} was trained on a pretrained encoder with the hash {before}; the files of"
+                message = f"{message} model.embedding.name now have {now}: restore them."
+                raise RunError(Fault("model.embedding.name", "conflict", message))
             model.load_state_dict(weights)
         return cls(model=model, tokenizer=tokenizer, labels=labels, config=config)
 
@@ -325,12 +328,16 @@ def read_files(folder: Path) -> tuple[Json, list[str], Tokenizer, dict[str, torc
             folder / MODEL_CONFIG_FILE, yaml.safe_load((folder / MODEL_CONFIG_FILE).read_text(encoding="utf-8"))
         )
         labels = json.loads((folder / LABELS_FILE).read_text(encoding="utf-8"))
-        return (
-            config,
-            labels,
-            load_tokenizer(folder, config["text"]),
-            load_tensors((folder / WEIGHTS_FILE).read_bytes()),
-        )
+        text, file = config["text"], folder / TOKENIZER_FILE
+        rules, options = text.get("tokenizer", "words"), {"max_length": text["max_length"], "clip": text["clip"]}
+        try:
+            if rules in RULES:
+                tokenizer = Tokenizer.load(file, rules=rules, **options)
+            else:
+                tokenizer = read_tokenizer(str(file), **options)
+        except DataError as error:  # of a setting that the user has not typed here
+            raise ValueError(error) from error
+        return config, labels, tokenizer, load_tensors((folder / WEIGHTS_FILE).read_bytes())
 
 
 @contextmanager
@@ -346,33 +353,3 @@ def _explained(folder: Path) -> Iterator[None]:
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, yaml.YAMLError, SafetensorError) as error:
         message = f"The model in {folder} cannot be read: {first_line(error)}."
         raise RunError(Fault("run", "damaged", message)) from error
-
-
-def load_tokenizer(folder: Path, text: Json) -> Tokenizer:
-    """Reads the tokenizer of a model with the settings of texts that are saved next to it.
-
-    Raises:
-        RunError: If it cannot be read.
-    """
-    rules, options = text.get("tokenizer", "words"), {"max_length": text["max_length"], "clip": text["clip"]}
-    try:
-        if rules in RULES:
-            return Tokenizer.load(folder / TOKENIZER_FILE, rules=rules, **options)
-        return read_tokenizer(str(folder / TOKENIZER_FILE), **options)
-    except DataError as error:
-        message = f"The model in {folder} cannot be read: {error}"
-        raise RunError(Fault("run", "damaged", message)) from error
-
-
-def require_encoder(model: TextClassifier, config: Json, folder: Path) -> None:
-    """Refuses a pretrained encoder that has changed since the model was trained.
-
-    Raises:
-        RunError: If its hash differs.
-    """
-    before, now = config.get(ENCODER_ENTRY), model.embedding.fingerprint
-    if before != now:
-        message = (
-            f"{folder} was trained on a pretrained encoder with the hash {before}; the files of model.embedding.name"
-        )
-        raise RunError(Fault("model.embedding.name", "conflict", f"{message} now have {now}: restore them."))

@@ -13,11 +13,12 @@ from refusals import refused
 from untrained_runs import classifier
 
 from sentattn.errors import RunError
-from sentattn.explore import content
-from sentattn.explore.content import Model, load_models
+from sentattn.explore import server
+from sentattn.explore.server import Model, load_models
 from sentattn.prediction.model import LoadedRun
 
-MODEL = Model("mine", LoadedRun(Path("none")), classifier("model=mean", "data.max_length=null"))
+MODEL = Model("mine", LoadedRun(Path("none")))
+MODEL.run.classifier = classifier("model=mean", "data.max_length=null")
 
 
 def words(text: str) -> list[str]:
@@ -90,7 +91,7 @@ def test_damaged_runs_are_reported(outputs: Path, tmp_path: Path) -> None:
 
 
 def test_the_number_of_models_is_limited(outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "MOST_MODELS", 1)
+    monkeypatch.setattr(server, "MOST_MODELS", 1)
     found, faults = load_models([outputs])
     assert len(found) == 1
     assert [(fault.key, fault.kind) for fault in faults] == [("runs", "range")]
@@ -116,7 +117,7 @@ def test_no_model_is_an_error(outputs: Path, tmp_path: Path) -> None:
 
 
 def test_no_pairs_of_a_long_text(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "MOST_TOKENS_OF_PAIRS", 3)
+    monkeypatch.setattr(server, "MOST_TOKENS_OF_PAIRS", 3)
     transformer = load_models([outputs])[0][1]
     assert transformer.predict("a good film", pairs=True).pairs is not None
     assert transformer.predict("a very good film", pairs=True).pairs is None

@@ -10,8 +10,7 @@ from encoder_files import write_encoder
 from starlette.testclient import TestClient
 
 from sentattn import fit
-from sentattn.explore.content import load_models, read_rows
-from sentattn.explore.server import LOOPBACK, Explorer, app
+from sentattn.explore.server import LOOPBACK, Explorer, app, load_models, read_rows
 
 SHORT = [
     "model=pretrained",

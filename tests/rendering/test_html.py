@@ -175,7 +175,7 @@ def test_packed_weights_are_exact_to_a_step(weights: list[list[float]]) -> None:
 def test_even_weights_are_named_and_shade_nothing() -> None:
     spans = [(0, 1), (2, 3), (4, 5), (6, 7)]
     shown = article(Prediction("a b c d", "x", {"x": 1.0}, [*"abcd"], spans, [[0.25] * 4]))
-    assert [shade for _, shade, _ in shown["pieces"]] == [0.0, None, 0.0, None, 0.0, None, 0.0]
+    assert [piece.shade for piece in shown["pieces"]] == [0.0, None, 0.0, None, 0.0, None, 0.0]
     assert shown["rows"][0]["top"] == "4 words tie at 0.250"
     assert shown["rows"][0]["limit"] is None
 
