@@ -10,13 +10,14 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
+from torch import Tensor
 
 from sentattn import run as runs
 from sentattn.build import build_model
@@ -27,16 +28,11 @@ from sentattn.data.batching import pad
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError, UserError, first_line
-from sentattn.models.classifier import TextClassifier
+from sentattn.models.classifier import TextClassifier, WideTerms
+from sentattn.models.wide import WideAndDeep
 from sentattn.prediction.frames import Columns, as_texts, prediction_columns, prediction_values, read_texts
 from sentattn.prediction.prediction import OPTIONS, TIE, NGram, Prediction, Predictions, TokenWeights
 from sentattn.run import LABELS_FILE, MODEL_FOLDER, WEIGHTS_FILE, Run
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from sentattn.models.classifier import WideTerms
-    from sentattn.models.wide import WideAndDeep
 
 MODEL_CONFIG_FILE, TOKENIZER_FILE = "config.yaml", "tokenizer.json"
 ENCODER_ENTRY = "encoder"
@@ -164,13 +160,10 @@ class Classifier:
         device = next(self.model.parameters()).device
         output = self.model(tokens_BL.to(device), mask_BL.to(device), pairs=pairs)
         probabilities_BC = output.logits_BC.float().softmax(dim=-1).cpu().tolist()
-        parts: list[tuple[str, torch.Tensor]] = []
+        parts: list[tuple[str, Tensor]] = []
         ngrams: list[list[NGram]] = [[] for _ in texts]
-        ngram_weights_BL: torch.Tensor | None = None
-        if output.wide is not None:
-            from sentattn.models.wide import WideAndDeep
-
-            assert isinstance(self.model, WideAndDeep)
+        ngram_weights_BL: Tensor | None = None
+        if output.wide is not None and isinstance(self.model, WideAndDeep):
             shares = (self.model.deep_share, self.model.wide_share)
             logits = zip(self.model.part_logits(output).items(), shares, strict=False)
             parts = [(part, (share * logits_BC).float().cpu()) for (part, logits_BC), share in logits]
@@ -313,7 +306,7 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> LoadedRun:
     return LoadedRun(runs.load(path).path, trust=trust)
 
 
-def read_files(folder: Path) -> tuple[Json, list[str], Tokenizer, dict[str, torch.Tensor]]:
+def read_files(folder: Path) -> tuple[Json, list[str], Tokenizer, dict[str, Tensor]]:
     """Returns settings, labels, tokenizer and weights of a trained model; no code that the files name is run.
 
     Raises:

@@ -69,7 +69,3 @@ def test_integrated_gradients_are_of_whole_words(client: TestClient) -> None:
 
 def test_there_is_no_word_for_a_special_token(client: TestClient) -> None:
     assert client.post("/api/predict", json={"text": TEXT, "model": 0, "token": len(WORDS)}).status_code >= 400
-
-
-def test_rows_of_the_test_set_are_listed(client: TestClient) -> None:
-    assert client.get("/api/rows", params={"order": "rows"}).json()["total"] > 0

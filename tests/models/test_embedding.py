@@ -32,11 +32,6 @@ def test_word_dropout_replaces_words_by_unknown() -> None:
     assert (kept[:, :25] == embedding.vectors.weight[4]).all()
 
 
-def test_frozen_vectors_have_no_gradient() -> None:
-    assert not Words(num_embeddings=5, size=3, frozen=True).vectors.weight.requires_grad
-    assert Words(num_embeddings=5, size=3).vectors.weight.requires_grad
-
-
 def test_positions_are_added_to_words_only() -> None:
     embedding = Words(num_embeddings=5, size=3, positions=4).eval()
     tokens_BL = torch.tensor([[2, 2, 2], [2, PAD_ID, PAD_ID]])

@@ -55,15 +55,11 @@ def test_mean_attention_is_the_mean_of_each_column() -> None:
     assert example("a b", [0.5, 0.5], [1.0, 0.0]).mean_attention == [0.75, 0.25]
 
 
-def test_weights_of_another_length_fail_an_assertion() -> None:
-    with pytest.raises(AssertionError):
-        example("a b", [0.5, 0.25, 0.25])
-
-
 @pytest.mark.parametrize("maps", [[[[1.0, 0.0]]], [[[1.0], [1.0]]], [[[0.5, 0.5]] * 2, [[1.0]]]])
-def test_a_map_that_is_not_square_over_the_tokens_fails_an_assertion(maps: list[list[list[float]]]) -> None:
-    with pytest.raises(AssertionError):
-        paired("a b", *maps)
+def test_weights_of_other_lengths_fail_an_assertion(maps: list[list[list[float]]]) -> None:
+    for make in (lambda: paired("a b", *maps), lambda: example("a b", [0.5, 0.25, 0.25])):
+        with pytest.raises(AssertionError):
+            make()
 
 
 def spans_of(text: str) -> list[tuple[int, int]]:
@@ -75,15 +71,15 @@ def test_pieces_join_to_the_text(text: str) -> None:
     assert "".join(piece.text for piece in pieces(text, spans_of(text))) == text
 
 
-def test_each_token_is_one_piece_in_the_case_of_the_text() -> None:
-    found = list(pieces("So GOOD!", [(0, 2), (3, 7), (7, 8)]))
-    assert found == [Piece("So", 0), Piece(" "), Piece("GOOD", 1), Piece("!", 2)]
-
-
-def test_clipped_words_become_three_dots() -> None:
-    text = "one two three four"
-    assert [piece.text for piece in pieces(text, [(4, 7), (14, 18)])] == [UNREAD, "two", UNREAD, "four"]
-    assert [piece.text for piece in pieces(text, [(0, 3)])] == ["one", UNREAD]
+@pytest.mark.parametrize(
+    ("text", "spans", "expected"),
+    [
+        ("So GOOD!", [(0, 2), (3, 7), (7, 8)], [Piece("So", 0), Piece(" "), Piece("GOOD", 1), Piece("!", 2)]),
+        ("one two three", [(4, 7)], [Piece(UNREAD, unread=True), Piece("two", 0), Piece(UNREAD, unread=True)]),
+    ],
+)
+def test_a_piece_is_a_token_or_what_is_between(text: str, spans: list[tuple[int, int]], expected: list[Piece]) -> None:
+    assert list(pieces(text, spans)) == expected
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,7 @@ class Feedforward(Attention):
     Args:
         squash: What bounds the scores, after the bias is added: `none` or `tanh`.
         position_bias: Number N of positions with a bias each instead of b; no text may be longer.
-            None for one bias.
-
-    Attributes:
-        shift_invariant_parameters: The bias, where it is added to all scores alike.
+            None for one bias, which a softmax cannot see without a tanh.
     """
 
     @checked
@@ -39,7 +36,6 @@ class Feedforward(Attention):
         self.bias = nn.Parameter(torch.zeros(position_bias or 1))
         nn.init.xavier_uniform_(self.weight)
         self.positions = position_bias
-        self.shift_invariant_parameters = ("bias",) if squash == "none" and position_bias is None else ()
 
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
         """Returns values_BRD = weights_BRL @ states_BLD with R = 1."""

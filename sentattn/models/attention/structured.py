@@ -25,8 +25,6 @@ class Structured(Attention):
             released code; the values are made of states without it.
     """
 
-    shift_invariant_parameters = ("scores.bias",)
-
     @checked
     def __init__(
         self, *, dim: Count, hops: Count = 4, hidden: Count = 64, bias: bool = True, dropout: Fraction = 0.0

@@ -1,4 +1,4 @@
-"""Latent attention against NumPy in float64, written from the formula, and against torch's attention."""
+"""Latent attention against NumPy in float64, written from the formula."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 
 from sentattn.models.attention.latent import Latent
 
@@ -40,15 +39,6 @@ def test_equals_the_formula(module: Latent) -> None:
             outputs.append(read + p["network.2.weight"] @ gelu + p["network.2.bias"])
         np.testing.assert_allclose(attended.values_BRD[row, 0].detach(), np.mean(outputs, axis=0), atol=1e-12)
         assert attended.weights_BRL[row, 0].tolist() == [1 / n] * n + [0.0] * (4 - n)
-
-
-def test_states_read_latents_as_in_torch(module: Latent) -> None:
-    latents_BMD = module.latents_MD.expand(3, -1, -1)
-    read_BLD = STATES_BLD + scaled_dot_product_attention(STATES_BLD, latents_BMD, latents_BMD)
-    expected = torch.stack(
-        [row[:n].mean(dim=0) for row, n in zip(read_BLD + module.network(read_BLD), LENGTHS, strict=True)]
-    )
-    torch.testing.assert_close(module(STATES_BLD, MASK_BL).values_BRD[:, 0], expected)
 
 
 def test_parameter_count() -> None:

@@ -46,19 +46,6 @@ def test_equals_the_formulas(weights: str) -> None:
 
 
 @WEIGHTS
-def test_equal_weights_give_the_moments_of_numpy(weights: str) -> None:
-    module = make(weights)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.zero_()
-    values_BRD = module(STATES_BLD, MASK_BL).values_BRD.detach()
-    for row, n in ((0, 4), (2, 2)):
-        states_LD = STATES_BLD[row, :n].numpy()
-        expected = np.concatenate([states_LD.mean(axis=0), states_LD.std(axis=0)])
-        np.testing.assert_allclose(values_BRD[row, 0], expected, atol=1e-12)
-
-
-@WEIGHTS
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 def test_equal_states_have_a_finite_gradient(weights: str, dtype: torch.dtype) -> None:
     module = make(weights).to(dtype)
