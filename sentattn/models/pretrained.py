@@ -244,7 +244,7 @@ class Pretrained(Embedding):
     def _finish(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
         states_BLE = states_BLE.to(self.one.dtype)
         if self.mix_scores is not None:
-            states_BLKE = states_BLE.unflatten(-1, (-1, self.out_dim))
+            states_BLKE = states_BLE.view(*mask_BL.shape, -1, self.out_dim)
             states_BLE = (self.mix_scores.softmax(dim=0)[:, None] * states_BLKE).sum(dim=2)
         finished_BLE: Tensor = self.dropout(self.norm(states_BLE)) * mask_BL[..., None]
         return finished_BLE

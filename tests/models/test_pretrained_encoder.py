@@ -165,41 +165,32 @@ def test_gradients_reach_the_input_vectors(folder: Path) -> None:
     assert not inputs_BLI.grad[1:].any()
 
 
-def test_each_tuned_layer_has_its_rate(folder: Path) -> None:
-    embedding = make(folder, frozen=False, lr=1e-3, layer_decay=0.5)
-    groups = embedding.parameter_groups()
-    assert [group["lr"] for group in groups] == [1e-3, 5e-4, 2.5e-4, 1.25e-4]  # three layers, and the embeddings
-    numbers = [id(parameter) for group in groups for parameter in group["params"]]
-    assert embedding.encoder is not None
-    assert sorted(numbers) == sorted(map(id, embedding.encoder.parameters()))
-    last = {id(parameter) for parameter in embedding.encoder.get_submodule("encoder.layer.2").parameters()}
-    assert {id(parameter) for parameter in groups[0]["params"]} == last
+LAYERS = [f"encoder.layer.{number}." for number in (2, 1, 0)]
 
 
 @pytest.mark.parametrize(
-    ("settings", "part", "rates"),
-    [({"tuned_layers": 1}, "encoder.layer.2.", [1e-3]), ({"layer": 0}, "embeddings.", [1e-3])],
+    ("settings", "parts"),
+    [
+        ({}, [*LAYERS, "embeddings."]),
+        ({"tuned_layers": 1}, LAYERS[:1]),
+        ({"layer": 2}, [*LAYERS[1:], "embeddings."]),
+        ({"layer": -2}, [*LAYERS[1:], "embeddings."]),
+        ({"layer": 2, "tuned_layers": 1}, LAYERS[1:2]),
+        ({"layer": 0}, ["embeddings."]),
+    ],
     ids=str,
 )
-def test_one_part_alone_is_tuned(folder: Path, settings: dict[str, Any], part: str, rates: list[float]) -> None:
-    embedding = make(folder, frozen=False, lr=1e-3, **settings)
-    assert embedding.encoder is not None
-    trained = {name for name, parameter in embedding.encoder.named_parameters() if parameter.requires_grad}
-    assert trained == {name for name, _ in embedding.encoder.named_parameters() if name.startswith(part)}
-    assert [group["lr"] for group in embedding.parameter_groups()] == rates
-
-
-@pytest.mark.parametrize("settings", [{"layer": 2}, {"layer": -2}, {"layer": 2, "tuned_layers": 1}])
-def test_layers_are_tuned_from_the_one_that_is_read(folder: Path, settings: dict[str, Any]) -> None:
+def test_layers_are_tuned_from_the_one_that_is_read(folder: Path, settings: dict[str, Any], parts: list[str]) -> None:
     embedding = make(folder, frozen=False, lr=1e-3, layer_decay=0.5, **settings)
     assert embedding.encoder is not None
-    groups = embedding.parameter_groups()
-    first = {id(parameter) for parameter in groups[0]["params"]}
-    assert first == {id(parameter) for parameter in embedding.encoder.get_submodule("encoder.layer.1").parameters()}
-    assert [group["lr"] for group in groups] == ([1e-3] if "tuned_layers" in settings else [1e-3, 5e-4, 2.5e-4])
+    named, groups = dict(embedding.encoder.named_parameters()), embedding.parameter_groups()
+    assert [group["lr"] for group in groups] == [1e-3 * 0.5**below for below in range(len(parts))]
+    for group, part in zip(groups, parts, strict=True):
+        expected = {id(parameter) for name, parameter in named.items() if name.startswith(part)}
+        assert {id(parameter) for parameter in group["params"]} == expected
     embedding(*batch(folder)).square().sum().backward()
-    for name, parameter in embedding.encoder.named_parameters():
-        assert (parameter.grad is not None) == parameter.requires_grad, name
+    for name, parameter in named.items():
+        assert (parameter.grad is not None) == parameter.requires_grad == name.startswith(tuple(parts)), name
 
 
 def test_an_encoder_that_was_saved_in_bfloat16_is_tuned_in_float32(copied: Path) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
+from drawn_modules import LENGTHS, MASK_BL, drawn
 from torch import nn
 
 from sentattn.models.attention.query import Query
 
-DIM, LENGTHS = 6, (4, 1, 2)
-MASK_BL = torch.arange(4) < torch.tensor(LENGTHS)[:, None]
+DIM = 6
 STATES_BLD = torch.randn(3, 4, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
 SOURCES = ("first", "mean", "last")
 SETTINGS = pytest.mark.parametrize(
@@ -22,12 +22,7 @@ SETTINGS = pytest.mark.parametrize(
 
 
 def make(settings: dict[str, Any]) -> Query:
-    torch.manual_seed(3)
-    module = Query(dim=DIM, **{"heads": 2, **settings}).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_()
-    return module
+    return drawn(Query(dim=DIM, **{"heads": 2, **settings}))
 
 
 @SETTINGS

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from drawn_modules import LENGTHS, MASK_BL, STATES_BLD, drawn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,9 +20,6 @@ from sentattn.models.attention.linear import Linear
 from sentattn.models.attention.structured import Structured
 from sentattn.models.attention.uniform import Uniform
 
-LENGTHS = (4, 1, 2)
-MASK_BL = torch.arange(4) < torch.tensor(LENGTHS)[:, None]
-STATES_BLD = torch.randn(3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
 Weights = dict[str, np.ndarray]
 Scores = Callable[[Weights, np.ndarray, int], np.ndarray]
 """Parameters by name, the state of a token, its place -> the score of each hop."""
@@ -42,14 +40,6 @@ def linear(p: Weights, h: np.ndarray, t: int) -> np.ndarray:
 def structured(p: Weights, h: np.ndarray, t: int) -> np.ndarray:
     hidden = np.tanh(p["hidden.weight"] @ h + p.get("hidden.bias", 0.0))
     return p["scores.weight"] @ hidden + p.get("scores.bias", 0.0)
-
-
-def drawn(module: Attention) -> Attention:
-    torch.manual_seed(3)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_()
-    return module.double()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from drawn_modules import drawn
 
 from sentattn.models.encoders.cnn import CNN, Filters
 
@@ -27,11 +28,7 @@ def correlated(states_LD: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> n
 @pytest.mark.parametrize("widths", [[3], [2], [1, 4, 5]], ids=str)
 @pytest.mark.parametrize("layers", [1, 2])
 def test_equals_the_formula_in_numpy(widths: list[int], layers: int) -> None:
-    torch.manual_seed(0)
-    encoder = CNN(dim=5, widths=widths, channels=2, layers=layers).double()
-    with torch.no_grad():
-        for parameter in encoder.parameters():
-            parameter.normal_()
+    encoder = drawn(CNN(dim=5, widths=widths, channels=2, layers=layers))
     states_BLE = torch.randn(4, 9, 5, dtype=torch.float64)
     ours = encoder(states_BLE, MASK_BL)
     assert ours.shape == (4, 9, encoder.out_dim) == (4, 9, 2 * len(widths))

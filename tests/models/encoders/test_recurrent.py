@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 import pytest
 import torch
+from drawn_modules import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -68,11 +69,7 @@ def test_equals_packed_forward_and_backward(
 
 
 def test_equals_the_equations() -> None:
-    torch.manual_seed(0)
-    encoder = LSTM(dim=5, hidden=6).double()
-    with torch.no_grad():
-        for parameter in encoder.parameters():
-            parameter.normal_()
+    encoder = drawn(LSTM(dim=5, hidden=6))
     states = torch.randn(4, 9, 5, dtype=torch.float64)
     ours = encoder(states, MASK_BL).detach().numpy()
     w_in, w_rec, b_in, b_rec = (parameter.detach().numpy() for parameter in encoder.layers[0].parameters())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from drawn_modules import drawn
 from torch import nn
 
 from sentattn.models.encoders.transformer import Block, SelfAttention, Transformer
@@ -14,13 +15,8 @@ MASK_BL = torch.arange(6)[None] < torch.tensor(LENGTHS)[:, None]
 E, H = 6, 2
 
 
-def drawn(layers: int = 2) -> Transformer:
-    torch.manual_seed(0)
-    encoder = Transformer(dim=E, heads=H, hidden=5, layers=layers).double().eval()
-    with torch.no_grad():
-        for parameter in encoder.parameters():
-            parameter.normal_()
-    return encoder
+def make(layers: int = 2) -> Transformer:
+    return drawn(Transformer(dim=E, heads=H, hidden=5, layers=layers)).eval()
 
 
 def inputs() -> torch.Tensor:
@@ -65,7 +61,7 @@ def encoded(encoder: Transformer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_states_and_pairs_equal_the_equations(layers: int) -> None:
-    encoder, states_BLE = drawn(layers), inputs()
+    encoder, states_BLE = make(layers), inputs()
     ours, pairs_BHLL = encoder(states_BLE, MASK_BL), encoder.pairs(states_BLE, MASK_BL)
     assert pairs_BHLL.shape == (3, layers * H, 6, 6)
     for row, n in enumerate(LENGTHS):
@@ -77,7 +73,7 @@ def test_states_and_pairs_equal_the_equations(layers: int) -> None:
 
 
 def test_no_softmax_sees_the_bias_of_the_keys() -> None:
-    encoder = drawn()
+    encoder = make()
     encoder(inputs(), MASK_BL)[MASK_BL].pow(3).sum().backward()
     names = {name for name, p in encoder.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-10}
     assert names == {"blocks.0.attention.key.bias", "blocks.1.attention.key.bias"}
