@@ -22,7 +22,7 @@ class Feedforward(Attention):
     Args:
         squash: What bounds the scores, after the bias is added: `none` or `tanh`.
         position_bias: Number N of positions with a bias each instead of b; no text may be longer.
-            None for one bias, which a softmax cannot see without a tanh.
+            None for one bias.
     """
 
     @checked
