@@ -32,10 +32,11 @@ usage: python benchmarks/compare_error_rates.py [repetitions=2000] [only=WORD]
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from measure import read_options
@@ -231,33 +232,29 @@ def fold_rates(design: FoldDesign, repetitions: int) -> list[float]:
 def main(words: list[str]) -> None:
     """Prints a table of single pairs, one of families, and one of folds."""
     options, _ = read_options(words, repetitions=2000, only="")
-    repetitions, only = options["repetitions"], options["only"]
+
+    def show(name: str, rates_of: Callable[..., Sequence[float]], *arguments: Any) -> None:
+        if options["only"] in name:
+            found = rates_of(*arguments, options["repetitions"])
+            print(f"{name} | {' | '.join(f'{rate:.4f}' for rate in found)}", flush=True)
+
     print("design | alarms | coverage | equivalent | power | of z | no verdict")
     for design in designs():
-        if only in design.name:
-            print(f"{design.name} | {' | '.join(f'{rate:.4f}' for rate in rates(design, repetitions))}", flush=True)
+        show(design.name, rates, design)
     print("macro F1 of 2,000 rows | alarms | coverage")
     for share in (0.05, 0.5):
-        if only in f"macro F1, {share:.0%}":
-            rates_of_f1 = f1_rates(share, 2000, repetitions)
-            print(f"{share:.0%} of the second class | {' | '.join(f'{rate:.4f}' for rate in rates_of_f1)}", flush=True)
+        show(f"macro F1, {share:.0%} of the second class", f1_rates, share, 2000)
     print("mean over data sets | coverage")
-    for count in (3, 6, 12):
-        for largest in (1.0, 8.0):
-            for spread in (0.0, 0.01):
-                name = f"{count} data sets, errors 1 to {largest:g}, spread {spread:g}"
-                if only in name:
-                    print(f"{name} | {mean_rates(count, largest, spread, repetitions):.4f}", flush=True)
+    for count, largest, spread in itertools.product((3, 6, 12), (1.0, 8.0), (0.0, 0.01)):
+        name = f"{count} data sets, errors 1 to {largest:g}, spread {spread:g}"
+        show(name, mean_rates, count, largest, spread)
     print("family | joint coverage | least single coverage | any false alarm")
-    for count in (6, 12):
-        for design in (Design("1,000 rows", [1000]), Design("20 groups of 50", [50] * 20)):
-            if only in design.name:
-                found = family(design, count, repetitions)
-                print(f"{count} pairs, {design.name} | {' | '.join(f'{rate:.4f}' for rate in found)}", flush=True)
+    families = (Design("1,000 rows", [1000]), Design("20 groups of 50", [50] * 20))
+    for count, design in itertools.product((6, 12), families):
+        show(f"{count} pairs, {design.name}", family, design, count)
     print("folds | alarms | coverage | accuracy | power | t test")
     for folds in fold_designs():
-        if only in folds.name:
-            print(f"{folds.name} | {' | '.join(f'{rate:.4f}' for rate in fold_rates(folds, repetitions))}", flush=True)
+        show(folds.name, fold_rates, folds)
 
 
 def f1_rates(share: float, rows: int, repetitions: int) -> tuple[float, float]:
@@ -286,7 +283,7 @@ def f1_rates(share: float, rows: int, repetitions: int) -> tuple[float, float]:
     return float(np.mean(alarms)), float(np.mean([abs(e.value - truth) <= e.half_width() for e in estimates]))
 
 
-def mean_rates(count: int, largest: float, spread: float, repetitions: int) -> float:
+def mean_rates(count: int, largest: float, spread: float, repetitions: int) -> list[float]:
     """Returns the coverage of the mean over data sets, whose errors lie between 0.003 and `largest` times that."""
     random = np.random.default_rng(0)
     errors_K = 0.003 * np.linspace(1, largest, count)
@@ -295,7 +292,7 @@ def mean_rates(count: int, largest: float, spread: float, repetitions: int) -> f
         values_K = random.normal(POINT, spread, count) + random.normal(size=count) * errors_K
         found = mean_of([Estimate(float(value), [Term(0.0, 1.0)]) for value in values_K])
         holds.append(abs(found.value - POINT) <= found.half_width())
-    return float(np.mean(holds))
+    return [float(np.mean(holds))]
 
 
 def rates(design: Design, repetitions: int) -> list[float]:

@@ -39,18 +39,14 @@ def main(words: list[str]) -> None:
     readings: dict[str, list[dict[str, float]]] = {settings: [] for settings in sets}
     for _ in range(options["rounds"]):
         for settings, read in readings.items():
-            read.append(_measure_in_process(settings.split()))
+            typed = settings.split()
+            variables = {key: value for key, _, value in (word.partition("=") for word in typed) if key.isupper()}
+            others = [word for word in typed if word.partition("=")[0] not in variables]
+            read.append(fresh_process(__file__, READ, *others, **ENVIRONMENT | variables))
     print(f"{options['rounds']} rounds, {BATCH} texts of {LENGTHS} tokens or data.max_length, ms a step")
     for settings, read in readings.items():
         columns = [f"{metric} {spread([reading[metric] for reading in read], 0)}" for metric in read[0]]
         print(f"{settings}\n  {'   '.join(columns)}")
-
-
-def _measure_in_process(words: list[str]) -> dict[str, float]:
-    variables = {key: value for key, _, value in (word.partition("=") for word in words) if key.isupper()}
-    settings = [word for word in words if word.partition("=")[0] not in variables]
-    reading: dict[str, float] = fresh_process(__file__, READ, *settings, **ENVIRONMENT | variables)
-    return reading
 
 
 def read(words: list[str]) -> dict[str, float]:

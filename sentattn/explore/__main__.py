@@ -59,8 +59,7 @@ def main(arguments: list[str]) -> None:
 
     import torch
 
-    from sentattn.explore.content import load_models, read_rows
-    from sentattn.explore.server import serve
+    from sentattn.explore.server import load_models, read_rows, serve
 
     torch.set_num_threads(options["threads"])
     paths = [load(text).path if text.startswith(HUB_PREFIX) else Path(text) for text in options["runs"]]
@@ -73,13 +72,12 @@ def main(arguments: list[str]) -> None:
 
 def _listening(host: str, port: int | None) -> socket.socket:
     """Returns a listening socket, so that a port in use is reported before anything is loaded; else a `RunError`."""
-    ports = [port] if port else [PORT, 0]
-    for number in ports:
+    for number in [port] if port else [PORT, 0]:
         try:
             return socket.create_server((host, number), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         except (OSError, OverflowError) as error:  # a port above 65535
             reason = getattr(error, "strerror", None) or error
-    typed = f"host={host} port={ports[0]}"
+    typed = f"host={host} port={port or PORT}"
     message = f"{typed} cannot be used: {reason}. Type another port=, or leave it out."
     raise RunError(Fault("port", "conflict", message))
 

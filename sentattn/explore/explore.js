@@ -19,7 +19,7 @@ async function ask(path, body) {
   const answer = await response.json().catch(() => ({}));
   if (!response.ok) {
     const error = new Error(answer.error || "The server refused this (" + response.status + ").");
-    throw Object.assign(error, { isTextRefused: [413, 422].includes(response.status) });
+    throw Object.assign(error, { isTextRefused: response.status === 422 });
   }
   return answer;
 }

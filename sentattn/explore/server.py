@@ -1,4 +1,4 @@
-"""The server of the explorer: one page, and the requests of its script. Other pages and hosts are refused."""
+"""The explorer: trained models, rows on which they are wrong or disagree, one page, and the requests of its script."""
 
 from __future__ import annotations
 
@@ -10,23 +10,42 @@ import time
 import webbrowser
 from collections.abc import Awaitable, Callable, Sequence, Sized
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from ipaddress import ip_address
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
+import numpy as np
 import uvicorn
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from sentattn.compare.comparison import read_comparisons
+from sentattn.compare.report.summaries import errors, surest
+from sentattn.compare.runs import EvaluatedRun, names, read_runs
+from sentattn.console import plural
+from sentattn.data.corpus import Split
+from sentattn.data.pieces import PieceTokenizer
 from sentattn.errors import Fault, RunError, UserError, require_packages
-from sentattn.explore.content import ROWS_SHOWN, Filter, Model, Rows
-from sentattn.prediction.prediction import clipped
-from sentattn.rendering.html import article, render
+from sentattn.insight.diagnostics import GRADIENT_STEPS, integrated_gradients
+from sentattn.metrics import Floats, Ints
+from sentattn.prediction.model import LoadedRun
+from sentattn.prediction.prediction import Prediction, clipped, join_pieces, visible
+from sentattn.rendering.html import article, gradient_row, render
+from sentattn.run import MODEL_FOLDER
 
+MOST_MODELS = 8
+MOST_TOKENS_OF_PAIRS = 1000
+"""Of a longer text no weights from token to token are shown: their number is the square of its length."""
+MOST_STEPS = 2 * GRADIENT_STEPS
+"""Most points of the integral of integrated gradients: a page that waits shows its error instead."""
+ROWS_SHOWN = 20
+START = 160
+"""Characters of a text that a list shows."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-MOST_BYTES = 2_000_000  # of a request; a text of 20,000 words has about 120,000
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -36,6 +55,171 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 SCRIPTS = {"article.js": "sentattn.rendering", "explore.js": "sentattn.explore"}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model; its name is the variant, and the settings in which it differs from the other models."""
+
+    name: str
+    run: LoadedRun
+
+    def predict(self, text: str, *, pairs: bool) -> Prediction:
+        """Predicts a text; a `DataError` if it has no token."""
+        few = len(self.encoded_spans(text)) <= MOST_TOKENS_OF_PAIRS
+        return self.run.classifier.explain(text, pairs=pairs and few)
+
+    def encoded_spans(self, text: str) -> list[tuple[int, int]]:
+        """Returns start and end of the tokens that this model reads, in characters."""
+        return self.run.classifier.tokenizer.encode([text])[0].spans
+
+    def integrated_gradients(self, prediction: Prediction) -> dict[str, object]:
+        """Returns the row of what each word adds to the logit of the label; see `insight.diagnostics`."""
+        classifier = self.run.classifier
+        ids_L, label = classifier.tokenizer.encode([prediction.text])[0].ids, str(prediction.label)
+        found = integrated_gradients(classifier.model, ids_L, classifier.labels.index(label), most_steps=MOST_STEPS)
+        of_tokens = replace(prediction, attention=[found.of_tokens_L.tolist()], pairs=None)
+        return gradient_row(of_tokens.in_words(), found.change, found.error)
+
+    def edited(self, text: str, token: int, replacement: str = "") -> tuple[str, str]:
+        """Returns a text with one of the words that this model reads replaced or, without a replacement, removed.
+
+        The words on both sides of a removed one stay separated by a space.
+
+        Returns:
+            The text, and the word that it had before.
+
+        Raises:
+            RunError: If there is no such word.
+        """
+        spans = self.encoded_spans(text)
+        if isinstance(self.run.classifier.tokenizer, PieceTokenizer):
+            spans, _ = join_pieces(text, spans)
+        if not 0 <= token < len(spans):
+            message = f"{self.name} reads {len(spans)} tokens of this text; there is no token {token}."
+            raise RunError(Fault("token", "range", message))
+        start, end = spans[token]
+        before, after = text[:start] + replacement, text[end:]
+        if replacement:
+            return before + after, text[start:end]
+        if not before or before[-1].isspace():
+            after = after[1:] if after[:1].isspace() else after
+        elif after and not after[0].isspace():
+            before += " "
+        return (before + after if after else before.rstrip()), text[start:end]
+
+
+def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Model], list[Fault]]:
+    """Loads the first run of each setting below some folders; trials of sweeps only where their directory is given.
+
+    Returns at most `MOST_MODELS` models, the most accurate in validation first, and an error for each run that is left
+    out; a `RunError` if none is left.
+    """
+    found, faults = read_runs(paths, split=None)
+    by_setting: dict[str, list[EvaluatedRun]] = {}
+    for evaluated in found:
+        if (evaluated.path / MODEL_FOLDER).is_dir():  # a reference has no model to show
+            by_setting.setdefault(evaluated.setting, []).append(evaluated)
+    best_first = sorted(
+        by_setting.values(), key=lambda runs: runs[0].result.get("metrics", {}).get("val/accuracy", 0), reverse=True
+    )
+    loaded: list[LoadedRun] = []
+    for number, runs in enumerate(best_first):
+        if len(loaded) == MOST_MODELS:
+            left_out = f"{len(by_setting) - number} more settings are left out: the explorer shows {MOST_MODELS}"
+            faults.append(Fault("runs", "range", f"{left_out}; name fewer folders."))
+            break
+        for evaluated in runs:
+            run = LoadedRun(evaluated.path, trust=trust)
+            try:
+                _ = run.classifier
+            except UserError as error:
+                faults += error.faults
+            else:
+                loaded.append(run)
+                break
+    if not loaded:
+        raise RunError(*faults, Fault("runs", "not_found", "No finished run with a model is left."))
+    return [Model(*of_run) for of_run in zip(names([run.settings for run in loaded]), loaded, strict=True)], faults
+
+
+class Filter(BaseModel):
+    """Which rows are listed: of a class or all, and from where.
+
+    The order `errors` lists wrong predictions of a model, by its number among those with predictions, `disagreement`
+    different predictions of two models, each the surest first; `rows` all rows.
+    """
+
+    order: Literal["errors", "disagreement", "rows"] = "errors"
+    model: int = 0
+    label: str | None = None
+    start: Annotated[int, Field(ge=0)] = 0
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a split, their texts, and the predictions of A models with numbers in the explorer."""
+
+    data: str
+    names: Sequence[str]
+    texts: Split
+    labels_N: Ints
+    lengths_N: Ints
+    models: Sequence[int]
+    probabilities_ANC: Floats
+
+    def chosen(self, wanted: Filter) -> Ints:
+        """Returns the numbers of the rows of a filter, in its order."""
+        score_N = np.ones(len(self.labels_N))
+        if wanted.order == "errors":
+            score_N = errors(self.probabilities_ANC[wanted.model], self.labels_N)
+        elif wanted.order == "disagreement":
+            score_N = -np.sort(-surest(self.probabilities_ANC)[0], axis=0)[1]
+        keep_N = score_N > 0
+        if wanted.label is not None:
+            keep_N &= self.labels_N == (self.names.index(wanted.label) if wanted.label in self.names else -1)
+        order_N = np.argsort(-score_N, kind="stable")
+        return order_N[keep_N[order_N]]
+
+    def summary(self, row: int) -> dict[str, object]:
+        """Returns the entry of a row in a list."""
+        text, best_A = self.texts.texts(row), self.probabilities_ANC[:, row].argmax(axis=1)
+        return {
+            "row": row,
+            "start": visible(text if len(text) <= START else f"{text[:START]}\u2026"),
+            "label": self.names[self.labels_N[row]],
+            "tokens": int(self.lengths_N[row]),
+            "predicted": [
+                {"model": model, "label": self.names[c], "probability": float(self.probabilities_ANC[a, row, c])}
+                for a, (model, c) in enumerate(zip(self.models, best_A, strict=True))
+            ],
+        }
+
+
+def read_rows(models: Sequence[Model], split: str) -> tuple[Rows | None, list[Fault]]:
+    """Reads the texts and the predictions of the models' runs on them, of the rows that most of the models share.
+
+    None, and why, where no run has predictions or the texts cannot be read.
+    """
+    numbers = {model.run.path: number for number, model in enumerate(models)}
+    try:
+        comparisons, faults = read_comparisons(list(numbers), split=split)
+        comparison = comparisons[0]
+        _, texts = comparison.read_texts()
+    except UserError as error:
+        return None, list(error.faults)
+    runs = {numbers[setting.runs[0].path]: setting.runs[0] for setting in comparison.settings}
+    shown = sorted(runs)
+    rows = Rows(
+        data=comparison.data,
+        names=models[shown[0]].run.classifier.labels,
+        texts=texts,
+        labels_N=comparison.rows.labels_N,
+        lengths_N=comparison.rows.lengths_N,
+        models=shown,
+        probabilities_ANC=np.stack([runs[number].probabilities_NC for number in shown]),
+    )
+    return rows, faults
 
 
 class PredictionRequest(BaseModel):
@@ -75,8 +259,7 @@ class Explorer:
             articles = []
             for model in self.models:
                 prediction = model.predict(text, pairs=wanted.pairs)
-                attributed = model.integrated_gradients(prediction) if wanted.gradients else None
-                shown = article(prediction, attributed=attributed)
+                shown = article(prediction, [model.integrated_gradients(prediction)] if wanted.gradients else [])
                 articles.append(render("sentattn.explore", "answer.html", shown=shown, id=f"{next(self._ids)}"))
             milliseconds = 1000 * (time.perf_counter() - started)
         edit = {"word": word, "replacement": clipped(replacement)}
@@ -115,9 +298,8 @@ def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
 
     @application.middleware("http")
     async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-        """Refuses requests of other pages and large ones, and sets the headers that confine the page."""
+        """Refuses requests of other pages, and sets the headers that confine the page."""
         headers = request.headers
-        length = headers.get("content-length", "0" if request.method in ("GET", "HEAD") else "")
         sent = request.query_params.get("token") or headers.get("authorization", "").removeprefix("Bearer ")
         needs_token = token and not request.url.path.endswith(".js")
         response: Response
@@ -127,10 +309,6 @@ def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
             response = _error(403, f"Requests from {headers['origin']} are not answered.")
         elif needs_token and not secrets.compare_digest(sent.encode(), token.encode()):
             response = _error(401, "The address needs the token that the server printed: http://...:PORT/?token=...")
-        elif "transfer-encoding" in headers or not length.isdigit():  # a chunked body may be of any length
-            response = _error(411, "A request states its length, and is not chunked.")
-        elif int(length) > MOST_BYTES:
-            response = _error(413, f"The text is too long: {int(length):,} bytes of at most {MOST_BYTES:,}.")
         else:
             response = await answer(request)
         response.headers.update(HEADERS)
@@ -163,8 +341,8 @@ def serve(models: Sequence[Model], rows: Rows | None, listening: socket.socket, 
         query = f"/?token={token}"
     shown = socket.gethostname() if ip_address(host).is_unspecified else f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{port}{query}"
-    names = "; ".join(model.name for model in models)
-    print(f"{len(models)} model{'s' * (len(models) > 1)}: {names}\n{address}  (Ctrl-C ends it)", flush=True)
+    shown_names = "; ".join(model.name for model in models)
+    print(f"{plural(len(models), 'model')}: {shown_names}\n{address}  (Ctrl-C ends it)", flush=True)
     if token:
         print("warning: everyone who has this address can use these models and read the texts.", flush=True)
     server = uvicorn.Server(uvicorn.Config(app(Explorer(models, rows), hosts, token), log_level="warning"))

@@ -83,7 +83,7 @@ def attention_pooling(classifier: Classifier, encoder: Pretrained) -> AttentionP
     number, node = encoder.layer_number(encoder.layer), classifier.config["model"]
     pooling = AttentionPooling(
         layer=-1 if number == encoder.layers else number,
-        layers=encoder.mixed,
+        layers=1 if encoder.mix_scores is None else len(encoder.mix_scores),
         dim=encoder.out_dim,
         is_normalized=not isinstance(encoder.norm, nn.Identity),
         rounding=str(encoder.state_dtype).removeprefix("torch.") if encoder.frozen else None,

@@ -112,6 +112,7 @@ class TextClassifier(nn.Module):
         tokens_BL: Tensor,
         mask_BL: Tensor,
         *,
+        labels_B: Tensor | None = None,
         lengths_B: Tensor | None = None,
         states_BLE: Tensor | None = None,
         pairs: bool = False,
@@ -121,6 +122,7 @@ class TextClassifier(nn.Module):
         Args:
             tokens_BL: Ids of the tokens, padded at the end.
             mask_BL: True at real tokens, at least one a row.
+            labels_B: Labels of training rows, which a wide part needs.
             lengths_B: Numbers of real tokens in main memory, with which some encoders are faster on a GPU.
             states_BLE: Cached states of a frozen encoder for these tokens.
             pairs: Whether to return token-to-token weights: the attention's, or else the encoder's.
@@ -139,13 +141,6 @@ class TextClassifier(nn.Module):
         """Returns logits_BC from the values of the attention."""
         logits_BC: Tensor = self.head(self.pooling(values_BRD))
         return logits_BC
-
-    def forward_training(
-        self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor, **batch: Tensor | None
-    ) -> Classified:
-        """Classifies training rows, whose labels a subclass may need; `batch` is what `forward` takes by name."""
-        classified: Classified = self(tokens_BL, mask_BL, **batch)
-        return classified
 
     def cross_entropy(self, classified: Classified, labels_B: Tensor, cross_entropy: CrossEntropy) -> Tensor:
         """Returns the mean cross entropy of a batch, which is minimized in training and reported in evaluation."""

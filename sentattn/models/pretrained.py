@@ -26,7 +26,7 @@ from sentattn.data.hub import (
 )
 from sentattn.data.pieces import read_tokenizer
 from sentattn.data.tokenizer import UNKNOWN_ID
-from sentattn.errors import DataError, Fault, SettingError
+from sentattn.errors import DataError, Fault, SettingError, first_line
 from sentattn.models.dropout import Dropout
 from sentattn.models.embedding import Embedding, TrainingTexts
 
@@ -36,11 +36,8 @@ if TYPE_CHECKING:
 NAME = "model.embedding.name"
 Type = Literal["float32", "bfloat16"]
 Layer = int | Literal["mix"]
-ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
-"""Names that the configurations of transformers give to the dropout of an encoder's attention weights."""
 NO_FOREIGN_CODE: dict[str, Any] = {"attn_implementation": None, "trust_remote_code": False}
 """Arguments by which transformers runs its own code alone: a configuration could name a program of the Hub."""
-LFS_POINTER = b"version https://git-lfs"
 SHORT, LONG = 6, 16
 """Tokens of a text without and with padding, whose states are compared."""
 TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1}
@@ -138,8 +135,7 @@ class Pretrained(Embedding):
                 message = f"model.embedding.{key} must be {legal}, got {number}."
                 raise SettingError(Fault(f"model.embedding.{key}", "range", message))
         self.out_dim = int(config.hidden_size)
-        self.mixed = self.layers + 1 if layer == "mix" else 1
-        self.mix_scores = nn.Parameter(torch.zeros(self.mixed)) if layer == "mix" else None
+        self.mix_scores = nn.Parameter(torch.zeros(self.layers + 1)) if layer == "mix" else None
         self.norm = nn.LayerNorm(self.out_dim) if norm else nn.Identity()
         self.dropout = Dropout(dropout)
         self.frozen_parameters = parameters if frozen else 0
@@ -148,7 +144,11 @@ class Pretrained(Embedding):
             from transformers import AutoModel
 
             if attention_dropout is not None:
-                _set_attention_dropout(config, attention_dropout)
+                key, names = "model.embedding.attention_dropout", ("attention_probs_dropout_prob", "attention_dropout")
+                if (name_there := next((name for name in names if hasattr(config, name)), None)) is None:
+                    message = f"{key}: {config.model_type} has no such dropout; leave it out."
+                    raise SettingError(Fault(key, "conflict", message))
+                setattr(config, name_there, attention_dropout)
             # Otherwise in the type in which the configuration says that its weights were saved.
             built = AutoModel.from_config(config, dtype=torch.float32, **NO_FOREIGN_CODE)
             self.encoder = _without_pooler(built)
@@ -158,11 +158,10 @@ class Pretrained(Embedding):
             parts = self._tuned_parts()
             if tuned_layers is not None and tuned_layers != len(parts):
                 key = "model.embedding.tuned_layers"
-                if not parts:
-                    message = f"{key}: the layers of {config.model_type} are not tuned one by one; leave it out."
-                    raise SettingError(Fault(key, "conflict", message))
-                message = f"{key} must be at most {len(parts)}, the layers up to model.embedding.layer={layer}"
-                raise SettingError(Fault(key, "range", f"{message}, got {tuned_layers}."))
+                most = (
+                    f"at most {len(parts)}, the layers up to model.embedding.layer={layer} that can be tuned one by one"
+                )
+                raise SettingError(Fault(key, "range", f"{key} must be {most}, got {tuned_layers}; null tunes all."))
             for parameter in {*self.encoder.parameters()} - {p for layer in parts for p in layer}:
                 parameter.requires_grad_(False)
 
@@ -200,8 +199,7 @@ class Pretrained(Embedding):
             DataError: If float16 cannot hold them.
         """
         with torch.autocast(tokens_BL.device.type, enabled=False):
-            encoder = self._frozen_encoder(tokens_BL.device)
-            states = self._encoded(encoder, tokens_BL, mask_BL, layers or [self.layer])
+            states = self._encoded(self._own_encoder(tokens_BL), tokens_BL, mask_BL, layers or [self.layer])
             halves = [states_BLE.to(self.state_dtype) for states_BLE in states]
         if not torch.compiler.is_exporting() and not all(half_BLE.isfinite().all() for half_BLE in halves):
             reason = (
@@ -213,8 +211,7 @@ class Pretrained(Embedding):
 
     def inputs(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns the encoder's own vectors of the tokens, before its first layer and without positions."""
-        encoder = self._frozen_encoder(tokens_BL.device) if self.encoder is None else self.encoder
-        embedded_BLI: Tensor = encoder.get_input_embeddings()(self._library_ids(tokens_BL))
+        embedded_BLI: Tensor = self._own_encoder(tokens_BL).get_input_embeddings()(self._library_ids(tokens_BL))
         return embedded_BLI
 
     def _library_ids(self, tokens_BL: Tensor) -> Tensor:
@@ -222,7 +219,7 @@ class Pretrained(Embedding):
 
     def contextual(self, inputs_BLI: Tensor, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states_BLE of `inputs`, unrounded, so that gradients pass; padding is all zeros."""
-        encoder = self._frozen_encoder(inputs_BLI.device) if self.encoder is None else self.encoder
+        encoder = self._own_encoder(tokens_BL)
         with _starting_from(encoder, inputs_BLI):
             return self._finish(self._encoded(encoder, tokens_BL, mask_BL, [self.layer])[0], mask_BL)
 
@@ -247,15 +244,16 @@ class Pretrained(Embedding):
     def _finish(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
         states_BLE = states_BLE.to(self.one.dtype)
         if self.mix_scores is not None:
-            states_BLKE = states_BLE.view(*mask_BL.shape, self.mixed, self.out_dim)
+            states_BLKE = states_BLE.view(*mask_BL.shape, -1, self.out_dim)
             states_BLE = (self.mix_scores.softmax(dim=0)[:, None] * states_BLKE).sum(dim=2)
         finished_BLE: Tensor = self.dropout(self.norm(states_BLE)) * mask_BL[..., None]
         return finished_BLE
 
-    def _frozen_encoder(self, device: torch.device) -> PreTrainedModel:
-        encoder = load_encoder(self.folder, self.fingerprint, self.dtype)
-        if encoder.device != device:
-            encoder.to(device)
+    def _own_encoder(self, tokens_BL: Tensor) -> PreTrainedModel:
+        """Returns the encoder that is tuned, or the frozen one on the device of the tokens."""
+        encoder = load_encoder(self.folder, self.fingerprint, self.dtype) if self.encoder is None else self.encoder
+        if self.encoder is None and encoder.device != tokens_BL.device:
+            encoder.to(tokens_BL.device)
         return encoder
 
     def prepare_training(self, read: Callable[[], TrainingTexts]) -> None:
@@ -344,7 +342,7 @@ def read_config(folder: Path) -> PretrainedConfig:
         if inner := next((path.parent for path in sorted(folder.glob(f"*/{CONFIG_FILE}"))), None):
             reason = f"its {CONFIG_FILE} is not that of an encoder; type {NAME}={inner}, whose may be"
             raise _refused(folder, "not_found", reason) from error
-        raise _refused(folder, "unreadable", f"{CONFIG_FILE} cannot be read: {_first_line(error)}") from error
+        raise _refused(folder, "unreadable", f"{CONFIG_FILE} cannot be read: {first_line(error)}") from error
     has_two_parts = config.is_encoder_decoder or getattr(config, "is_decoder", False)
     known = is_encoder(config) or type(config) in MODEL_FOR_CAUSAL_LM_MAPPING
     if has_two_parts or not known or not hasattr(config, "hidden_size"):
@@ -362,42 +360,27 @@ def _refused(folder: Path, kind: str, reason: str) -> DataError:
     return DataError(Fault(NAME, kind, f"{NAME}={folder}: {reason}."))
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or repr(error)).splitlines()[0].rstrip(".")
-
-
 def count_parameters(folder: Path) -> int:
     """Returns the number of parameters in the weights that are loaded, from the headers of their files.
 
     Raises:
         DataError: If there is no such file, or one is damaged.
     """
-    number = 0
-    whole, index = folder / WEIGHTS_FILE, folder / INDEX_FILE
+    number, file = 0, WEIGHTS_FILE
     try:
-        shards = {} if whole.exists() else json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-    except FileNotFoundError as error:
-        reason = f"there are no weights as {WEIGHTS_FILE}; pickled weights are not read"
-        raise _refused(folder, "missing", reason) from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _refused(folder, "unreadable", f"{index.name} cannot be read: {error}") from error
-    for file in sorted({folder / name for name in shards.values()}) or [whole]:
-        try:
-            if file.open("rb").read(len(LFS_POINTER)) == LFS_POINTER:
-                raise _refused(folder, "missing", f"{file.name} is a pointer of Git LFS: type git lfs pull")
-            with safe_open(file, framework="pt") as weights:
+        shards = [file]
+        if not (folder / file).exists():
+            file = INDEX_FILE
+            shards = sorted({*json.loads((folder / file).read_text(encoding="utf-8"))["weight_map"].values()})
+        for file in shards:
+            with safe_open(folder / file, framework="pt") as weights:
                 number += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
-        except (OSError, SafetensorError) as error:
-            raise _refused(folder, "unreadable", f"{file.name} cannot be read: {error}") from error
+    except FileNotFoundError as error:
+        reason = f"there are no weights as {WEIGHTS_FILE}, and {file} is missing; pickled weights are not read"
+        raise _refused(folder, "missing", reason) from error
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise _refused(folder, "unreadable", f"{file} cannot be read: {error}") from error
     return number
-
-
-def _set_attention_dropout(config: PretrainedConfig, share: float) -> None:
-    names = [name for name in ATTENTION_DROPOUT if hasattr(config, name)]
-    if not names:
-        key = "model.embedding.attention_dropout"
-        raise SettingError(Fault(key, "conflict", f"{key}: {config.model_type} has no such dropout; leave it out."))
-    setattr(config, names[0], share)
 
 
 @functools.lru_cache(maxsize=2)
@@ -422,7 +405,7 @@ def load_encoder(folder: Path, fingerprint: str, dtype: Type) -> PreTrainedModel
             **NO_FOREIGN_CODE,
         )
     except Exception as error:  # transformers has no common class of errors
-        raise _refused(folder, "unreadable", f"the weights cannot be read: {_first_line(error)}") from error
+        raise _refused(folder, "unreadable", f"the weights cannot be read: {first_line(error)}") from error
     lacking = [*loaded["missing_keys"], *(name for name, *_ in loaded["mismatched_keys"])]
     if lacking := [name for name in lacking if not name.startswith("pooler.")]:
         reason = f"its weights do not fit {CONFIG_FILE}: {len(lacking)} are missing or of another size ({lacking[0]})"
@@ -433,7 +416,7 @@ def load_encoder(folder: Path, fingerprint: str, dtype: Type) -> PreTrainedModel
             raise ValueError("it has no table of vectors")
         differs = _reads_padding(encoder)
     except Exception as error:  # each encoder has errors of its own
-        reason = f"{config.model_type} does not make states of ids alone: {_first_line(error)}"
+        reason = f"{config.model_type} does not make states of ids alone: {first_line(error)}"
         raise _refused(folder, "unsupported", reason) from error
     if differs:
         reason = f"the states of {config.model_type} depend on the padding after a text, so on the texts next to it"

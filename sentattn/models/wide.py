@@ -77,13 +77,6 @@ class WideAndDeep(TextClassifier):
         logits_BC = self.deep_share * deep_BC + self.wide_share * wide_BC
         return deep._replace(logits_BC=logits_BC, wide=WideOutput(deep_BC, wide_BC, terms))
 
-    def forward_training(
-        self, tokens_BL: Tensor, mask_BL: Tensor, labels_B: Tensor, **batch: Tensor | None
-    ) -> Classified:
-        """Classifies training rows by the counts of all others."""
-        classified: Classified = self(tokens_BL, mask_BL, labels_B=labels_B, **batch)
-        return classified
-
     def cross_entropy(self, classified: Classified, labels_B: Tensor, cross_entropy: CrossEntropy) -> Tensor:
         """Returns the sum over both parts in training, and that of the logits in evaluation."""
         if not self.parts:

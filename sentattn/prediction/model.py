@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ import yaml
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
+from torch import Tensor
 
 from sentattn import run as runs
 from sentattn.build import build_model
@@ -28,16 +29,11 @@ from sentattn.data.batching import pad
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError, UserError, first_line
-from sentattn.models.classifier import TextClassifier
+from sentattn.models.classifier import TextClassifier, WideTerms
+from sentattn.models.wide import WideAndDeep
 from sentattn.prediction.frames import Columns, as_texts, prediction_columns, prediction_values, read_texts
 from sentattn.prediction.prediction import OPTIONS, TIE, NGram, Prediction, Predictions, TokenWeights
 from sentattn.run import LABELS_FILE, MODEL_FOLDER, WEIGHTS_FILE, Run
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from sentattn.models.classifier import WideTerms
-    from sentattn.models.wide import WideAndDeep
 
 MODEL_CONFIG_FILE, TOKENIZER_FILE = "config.yaml", "tokenizer.json"
 ENCODER_ENTRY = "encoder"
@@ -72,7 +68,7 @@ class Classifier:
         """Reads the files of `save`; runs no code that they name, except classes outside sentattn with `trust`.
 
         Raises:
-            RunError: If a file is missing or damaged.
+            RunError: If a file is missing or damaged, or a pretrained encoder has changed since the training.
             SettingError: If the model has classes outside sentattn and `trust` is False.
         """
         config, labels, tokenizer, weights = read_files(folder)
@@ -82,7 +78,10 @@ class Classifier:
                 node["embedding"] |= {"name": str(folder / ENCODER_ENTRY), "revision": None}
             ids = {"num_embeddings": len(tokenizer), "num_special": tokenizer.num_special}
             model = build_model(node, **ids, classes=len(labels))
-            require_encoder(model, config, folder)
+            if (before := config.get(ENCODER_ENTRY)) != (now := model.embedding.fingerprint):
+                message = f"{folder} was trained on a pretrained encoder with the hash {before}; the files of"
+                message = f"{message} model.embedding.name now have {now}: restore them."
+                raise RunError(Fault("model.embedding.name", "conflict", message))
             model.load_state_dict(weights)
         return cls(model=model, tokenizer=tokenizer, labels=labels, config=config)
 
@@ -177,13 +176,10 @@ class Classifier:
         device = next(self.model.parameters()).device
         output = self.model(tokens_BL.to(device), mask_BL.to(device), pairs=pairs)
         probabilities_BC = output.logits_BC.float().softmax(dim=-1).cpu().tolist()
-        parts: list[tuple[str, torch.Tensor]] = []
+        parts: list[tuple[str, Tensor]] = []
         ngrams: list[list[NGram]] = [[] for _ in texts]
-        ngram_weights_BL: torch.Tensor | None = None
-        if output.wide is not None:
-            from sentattn.models.wide import WideAndDeep
-
-            assert isinstance(self.model, WideAndDeep)
+        ngram_weights_BL: Tensor | None = None
+        if output.wide is not None and isinstance(self.model, WideAndDeep):
             shares = (self.model.deep_share, self.model.wide_share)
             logits = zip(self.model.part_logits(output).items(), shares, strict=False)
             parts = [(part, (share * logits_BC).float().cpu()) for (part, logits_BC), share in logits]
@@ -331,7 +327,7 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> LoadedRun:
     return LoadedRun(runs.load(path).path, trust=trust)
 
 
-def read_files(folder: Path) -> tuple[Json, list[str], Tokenizer, dict[str, torch.Tensor]]:
+def read_files(folder: Path) -> tuple[Json, list[str], Tokenizer, dict[str, Tensor]]:
     """Returns settings, labels, tokenizer and weights of a trained model; no code that the files name is run.
 
     Raises:
@@ -346,12 +342,16 @@ def read_files(folder: Path) -> tuple[Json, list[str], Tokenizer, dict[str, torc
             folder / MODEL_CONFIG_FILE, yaml.safe_load((folder / MODEL_CONFIG_FILE).read_text(encoding="utf-8"))
         )
         labels = json.loads((folder / LABELS_FILE).read_text(encoding="utf-8"))
-        return (
-            config,
-            labels,
-            load_tokenizer(folder, config["text"]),
-            load_tensors((folder / WEIGHTS_FILE).read_bytes()),
-        )
+        text, file = config["text"], folder / TOKENIZER_FILE
+        rules, options = text.get("tokenizer", "words"), {"max_length": text["max_length"], "clip": text["clip"]}
+        try:
+            if rules in RULES:
+                tokenizer = Tokenizer.load(file, rules=rules, **options)
+            else:
+                tokenizer = read_tokenizer(str(file), **options)
+        except DataError as error:  # of a setting that the user has not typed here
+            raise ValueError(error) from error
+        return config, labels, tokenizer, load_tensors((folder / WEIGHTS_FILE).read_bytes())
 
 
 @contextmanager
@@ -367,33 +367,3 @@ def _explained(folder: Path) -> Iterator[None]:
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, yaml.YAMLError, SafetensorError) as error:
         message = f"The model in {folder} cannot be read: {first_line(error)}."
         raise RunError(Fault("run", "damaged", message)) from error
-
-
-def load_tokenizer(folder: Path, text: Json) -> Tokenizer:
-    """Reads the tokenizer of a model with the settings of texts that are saved next to it.
-
-    Raises:
-        RunError: If it cannot be read.
-    """
-    rules, options = text.get("tokenizer", "words"), {"max_length": text["max_length"], "clip": text["clip"]}
-    try:
-        if rules in RULES:
-            return Tokenizer.load(folder / TOKENIZER_FILE, rules=rules, **options)
-        return read_tokenizer(str(folder / TOKENIZER_FILE), **options)
-    except DataError as error:
-        message = f"The model in {folder} cannot be read: {error}"
-        raise RunError(Fault("run", "damaged", message)) from error
-
-
-def require_encoder(model: TextClassifier, config: Json, folder: Path) -> None:
-    """Refuses a pretrained encoder that has changed since the model was trained.
-
-    Raises:
-        RunError: If its hash differs.
-    """
-    before, now = config.get(ENCODER_ENTRY), model.embedding.fingerprint
-    if before != now:
-        message = (
-            f"{folder} was trained on a pretrained encoder with the hash {before}; the files of model.embedding.name"
-        )
-        raise RunError(Fault("model.embedding.name", "conflict", f"{message} now have {now}: restore them."))

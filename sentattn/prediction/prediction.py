@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,6 @@ _LINE_BREAK = re.compile(r"\s*(?:<br\s*/?>\s*)+|\r\n?|[\u2028\u2029\x85]", re.IG
 _WORD = re.compile(r"\w")
 # They change the writing direction of all text that follows, also of the rest of the terminal's line.
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_JSON = ("text", "label", "probabilities", "tokens", "spans", "unknown", "attention")
 
 
 class NGram(NamedTuple):
@@ -152,15 +152,21 @@ class Prediction:
         if self.are_pieces:
             return self.in_words()._repr_html_()
         words = [visible(word) for word in self.tokens]
-        pairs = "" if self.pairs is None else f"largest weights from token to token: {pair_summary(words, self.pairs)}"
-        texts = filter(None, [*notes(self), pairs])
-        title = f"<b>{escape(self.name)}</b> {100 * self.share:.1f} %"
-        shaded = [
-            f"<details{' open' if name == 'mean' else ''}><summary>{name}: {escape(summary(words, row))}</summary>"
-            f'<p dir="auto" style="line-height: 1.8; white-space: pre-wrap">{_shaded(self, row)}</p></details>'
-            for name, row in self.rows.items()
-        ]
-        return "\n".join([f"<p>{title}</p>", *shaded, *(f"<p><small>{escape(note)}</small></p>" for note in texts)])
+        lines = [f"<p><b>{escape(self.name)}</b> {100 * self.share:.1f} %</p>"]
+        for name, row in self.rows.items():
+            shaded = (
+                escape(piece.text)
+                if piece.shade is None
+                else f'<span style="background: rgb(255 135 0 / {piece.shade:.2f})">{escape(piece.text)}</span>'
+                for piece in self.shaded(row)
+            )
+            lines.append(
+                f"<details{' open' if name == 'mean' else ''}><summary>{name}: {escape(summary(words, row))}</summary>"
+                f'<p dir="auto" style="line-height: 1.8; white-space: pre-wrap">{"".join(shaded)}</p></details>'
+            )
+        pairs = [] if self.pairs is None else [pair_summary(words, self.pairs)]
+        texts = [*notes(self), *(f"largest weights from token to token: {top}" for top in pairs)]
+        return "\n".join([*lines, *(f"<p><small>{escape(note)}</small></p>" for note in texts)])
 
     def in_words(self) -> Prediction:
         """Returns a prediction whose tokens are words: pieces of a word are joined, special tokens left out.
@@ -170,7 +176,7 @@ class Prediction:
         """
         if not self.are_pieces:
             return self
-        words_L, spans = _word_of_each(self.text, self.spans), word_spans(self.text, self.spans)
+        spans, words_L = join_pieces(self.text, self.spans)
         member_WL = (words_L == np.arange(len(spans))[:, None]).astype(np.float64)
         pairs = None
         if self.pairs is not None:
@@ -195,7 +201,15 @@ class Prediction:
     def shades(self, row: Sequence[float]) -> list[float]:
         """Returns the strength of each token's color in a row of weights, 0 to 1; 0 where all weights tie."""
         is_even = self.is_even and row is not self.ngram_weights
-        return [0.0] * len(row) if is_even or ties(np.array(row)) else shades(row)
+        limit = math.inf if is_even or ties(np.array(row)) else color_limit(row)
+        return [min(1.0, weight / limit) for weight in row]
+
+    def shaded(self, row: Sequence[float]) -> Iterator[Piece]:
+        """Yields the text piece by piece, tokens with the strength of their color in a row of weights."""
+        strength, unknown = self.shades(row), set(self.unknown)
+        for piece in pieces(self.text, self.spans):
+            token = piece.token
+            yield piece if token is None else piece._replace(shade=strength[token], is_unknown=token in unknown)
 
     def words(self, ngram: NGram) -> str:
         """Returns the words of an n-gram of this text."""
@@ -203,10 +217,11 @@ class Prediction:
 
     def to_json(self) -> dict[str, object]:
         """Returns an object for `json.dumps`, as `predict format=json` prints it, without empty optional fields."""
+        fields = ("text", "label", "probabilities", "tokens", "spans", "unknown", "attention")
         ngrams = [ngram._asdict() | {"text": self.words(ngram)} for ngram in self.ngrams]
         optional: dict[str, object] = {"cut": self.is_cut or None, "parts": self.parts or None}
         optional |= {"ngrams": ngrams or None, "ngram_weights": self.ngram_weights, "pairs": self.pairs}
-        record = {name: getattr(self, name) for name in _JSON}
+        record = {name: getattr(self, name) for name in fields}
         return record | {name: value for name, value in optional.items() if value is not None}
 
 
@@ -219,51 +234,34 @@ class Predictions(list[Prediction]):
         return "\n<hr>\n".join([*(prediction._repr_html_() for prediction in self[:MAX_SHOWN]), *more])
 
 
-def _shaded(prediction: Prediction, row: Sequence[float]) -> str:
-    """Returns the text as HTML, each token shaded by its weight in a row of attention."""
-    strength = prediction.shades(row)
-    return "".join(
-        escape(piece.text)
-        if piece.token is None
-        else f'<span style="background: rgb(255 135 0 / {strength[piece.token]:.2f})">{escape(piece.text)}</span>'
-        for piece in pieces(prediction.text, prediction.spans)
-    )
-
-
-def word_spans(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Returns the span of each word from those of its pieces."""
-    words: dict[int, Span] = {}
-    for word, (start, end) in zip(_word_of_each(text, spans).tolist(), spans, strict=True):
-        if word >= 0:
-            first, last = words.get(word, (start, end))
-            words[word] = (first, max(last, end))
-    return list(words.values())
-
-
-def _word_of_each(text: str, spans: Sequence[Span]) -> NDArray[np.int64]:
-    """Returns the number of the word of each piece, and -1 for special tokens.
+def join_pieces(text: str, spans: Sequence[Span]) -> tuple[list[Span], NDArray[np.int64]]:
+    """Returns the spans of words, and the number of the word of each piece, -1 for special tokens.
 
     A piece continues a word if letters or digits meet, or if both are parts of one character, as bytes of it may be.
     """
-    words, word, end = [], -1, 0
-    for start, stop in spans:
+    words: list[Span] = []
+    words_L = np.full(len(spans), -1)
+    for i, (start, stop) in enumerate(spans):
         if start == stop:
-            words.append(-1)
             continue
-        meets = start == end and start > 0 and text[start - 1].isalnum() and text[start].isalnum()
-        if word < 0 or not (meets or start < end):
-            word += 1
-        words.append(word)
-        end = stop
-    return np.array(words, dtype=np.int64)
+        first, end = words[-1] if words else (0, 0)
+        meets = start == end and text[end - 1 : end].isalnum() and text[start].isalnum()
+        if words and (meets or start < end):
+            words[-1] = first, max(end, stop)
+        else:
+            words.append((start, stop))
+        words_L[i] = len(words) - 1
+    return words, words_L
 
 
 class Piece(NamedTuple):
-    """A span of a text: a token, or with `None` the characters between tokens, which may be unread words."""
+    """A span of a text: a token with the strength of its color, or the characters between tokens, without a number."""
 
     text: str
     token: int | None = None
     unread: bool = False
+    shade: float | None = None
+    is_unknown: bool = False
 
 
 def pieces(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[Piece]:
@@ -325,28 +323,30 @@ def limit_text(limit: float, largest: float) -> str:
     return f"{limit:.3g}{note}"
 
 
-def shades(weights: Sequence[float]) -> list[float]:
-    """Returns the strength of each token's color, 0 to 1."""
-    limit = color_limit(weights)
-    return [min(1.0, weight / limit) for weight in weights]
-
-
 def ties(scores_L: NDArray[np.floating]) -> bool:
     """Whether scores differ by rounding alone, as those of no token do."""
     return not scores_L.size or bool(np.ptp(scores_L) <= TIE * np.abs(scores_L).max())
 
 
 def summary(words: Sequence[str], weights: Sequence[float], count: int = 3) -> str:
-    """Returns the words with the largest weights of a row in one line, or how many words tie.
-
-    Words that tie with the first one left out are left out too: only their order in the text would rank them.
-    """
-    order = sorted(range(len(weights)), key=lambda i: -weights[i])
-    left_out = weights[order[count]] if len(order) > count else 0.0
-    if top := [i for i in order[:count] if weights[i] > left_out * (1 + TIE)]:
+    """Returns the words with the largest weights of a row in one line, or how many words tie."""
+    if top := _standing_out(np.array(weights), count):
         return " \u00b7 ".join(f"{words[i]} {weights[i]:.3f}" for i in top)
     largest = max(weights, default=0.0)
     return f"{sum(weight >= largest * (1 - TIE) for weight in weights)} words tie at {largest:.3f}"
+
+
+def _standing_out(weights: NDArray[np.floating], count: int) -> list[int]:
+    """Returns the places of the largest weights.
+
+    Those that tie with the first one left out are left out too: only their order in the text would rank them.
+    """
+    largest = (
+        np.sort(np.argpartition(-weights, count)[: count + 1]) if count < len(weights) else np.arange(len(weights))
+    )
+    order = largest[np.argsort(-weights[largest], kind="stable")].tolist()
+    left_out = weights[order[count]] if len(order) > count else 0.0
+    return [i for i in order[:count] if weights[i] > max(0.0, left_out * (1 + TIE))]
 
 
 def head_names(count: int) -> list[str]:
@@ -357,21 +357,15 @@ def head_names(count: int) -> list[str]:
 def pair_summary(words: Sequence[str], maps: Sequence[Map], count: int = 3) -> str:
     """Returns the pairs of different tokens with the largest weights in one line, `query -> key` with the weight.
 
-    Pairs that tie with the first one left out are left out too. With several heads, each pair has its head.
+    With several heads, each pair has its head.
     """
     weights_HLL = np.array(maps)
     weights_HLL[:, range(len(words)), range(len(words))] = -1
-    flat = weights_HLL.ravel()
-    largest = np.argpartition(-flat, min(count, len(flat) - 1))[: count + 1]
-    order = largest[np.argsort(-flat[largest], kind="stable")]
-    left_out = flat[order[count]] if len(order) > count else 0.0
-    names = head_names(len(maps))
-    top = []
-    for index in order[:count]:
-        if flat[index] > max(0.0, left_out * (1 + TIE)):
-            head, query, key = np.unravel_index(index, weights_HLL.shape)
-            pair = f"{words[query]} \u2192 {words[key]} {flat[index]:.3f}"
-            top.append(f"{pair} ({names[head]})" if names[head] else pair)
+    names, top = head_names(len(maps)), []
+    for index in _standing_out(weights_HLL.ravel(), count):
+        head, query, key = map(int, np.unravel_index(index, weights_HLL.shape))
+        pair = f"{words[query]} \u2192 {words[key]} {weights_HLL[head, query, key]:.3f}"
+        top.append(f"{pair} ({names[head]})" if names[head] else pair)
     return " \u00b7 ".join(top) or "no pair of words stands out"
 
 

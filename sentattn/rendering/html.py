@@ -6,7 +6,7 @@ import base64
 import functools
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
@@ -24,7 +24,6 @@ from sentattn.prediction.prediction import (
     limit_text,
     notes,
     pair_summary,
-    pieces,
     summary,
     visible,
 )
@@ -71,15 +70,7 @@ def _environment(package: str) -> Environment:
     return environment
 
 
-class Attributed(NamedTuple):
-    """What each word adds to the logit of the label, the change of the logit that they explain, and their error."""
-
-    values: Sequence[float]
-    change: float
-    error: float
-
-
-def article(prediction: Prediction, *, attributed: Attributed | None = None) -> dict[str, object]:
+def article(prediction: Prediction, more_rows: Sequence[dict[str, object]] = ()) -> dict[str, object]:
     """Returns the variables of `article.html` for a prediction; weights that tie shade nothing."""
     prediction = prediction.in_words()
     words = [clipped(word) for word in prediction.tokens]
@@ -92,33 +83,41 @@ def article(prediction: Prediction, *, attributed: Attributed | None = None) -> 
         "notes": notes(prediction)[bool(cut) :],
         "pieces": shaded_pieces(prediction),
         "rows": [
-            {
-                "name": name,
-                "top": summary(words, row)
-                if name == NGRAMS or not prediction.is_even
-                else "all tokens have the same weight",
-                "limit": _rounded(color_limit(row)) if any(prediction.shades(row)) else None,
-                "low": "weight 0",
-                "scale": limit_text(color_limit(row), max(row, default=0.0)),
-                "weights": [_rounded(weight) for weight in row],
-            }
-            for name, row in prediction.rows.items()
-        ]
-        + ([] if attributed is None else [_row_of(words, prediction.name, attributed)]),
+            *(
+                {
+                    "name": name,
+                    "top": summary(words, row)
+                    if name == NGRAMS or not prediction.is_even
+                    else "all tokens have the same weight",
+                    "limit": _rounded(color_limit(row)) if any(prediction.shades(row)) else None,
+                    "low": "weight 0",
+                    "scale": limit_text(color_limit(row), max(row, default=0.0)),
+                    "weights": [_rounded(weight) for weight in row],
+                }
+                for name, row in prediction.rows.items()
+            ),
+            *more_rows,
+        ],
         "heads": [{"top": pair_summary(words, [head]), **packed(head)} for head in prediction.pairs or ()],
         "head_names": head_names(len(prediction.pairs or ())),
     }
 
 
-def _row_of(words: Sequence[str], label: str, attributed: Attributed) -> dict[str, object]:
-    """Returns the row of the words' attributions, whose colors tell what speaks for the label from what is against."""
-    values, change, error = attributed
+def gradient_row(prediction: Prediction, change: float, error: float) -> dict[str, object]:
+    """Returns the row of integrated gradients, whose colors tell what speaks for the label from what is against.
+
+    Args:
+        prediction: Its only row of weights has what each word adds to the logit of the label.
+        change: Of the logit, that they explain.
+        error: Their sum's.
+    """
+    [values], words = prediction.attention, [clipped(word) for word in prediction.tokens]
     order = sorted(range(len(values)), key=lambda i: -abs(values[i]))[:3]
     limit = max(map(abs, values), default=0.0)
     top = " \u00b7 ".join(f"{words[i]} {values[i]:+.3f}" for i in order)
     return {
         "name": "integrated gradients",
-        "top": f"{top}; all words {change:+.2f} in the logit of {label}, with an error of {abs(error):.2g}",
+        "top": f"{top}; all words {change:+.2f} in the logit of {prediction.name}, with an error of {abs(error):.2g}",
         "limit": _rounded(limit) or 1.0,
         "low": f"{-limit:.3g}",
         "scale": f"+{limit:.3g}",
@@ -126,18 +125,10 @@ def _row_of(words: Sequence[str], label: str, attributed: Attributed) -> dict[st
     }
 
 
-def shaded_pieces(prediction: Prediction) -> list[tuple[Piece, float | None, bool]]:
-    """Returns a text piece by piece: of a token the strength of its mean attention, and whether it is unknown."""
-    prediction = prediction.in_words()
-    strength, unknown = prediction.shades(prediction.mean_attention), set(prediction.unknown)
-    shaded: list[tuple[Piece, float | None, bool]] = []
-    for piece in pieces(prediction.text, prediction.spans):
-        if piece.token is None:
-            shaded.append((piece, None, False))
-        else:
-            word = prediction.text[slice(*prediction.spans[piece.token])]
-            shaded.append((piece._replace(text=clipped(word)), strength[piece.token], piece.token in unknown))
-    return shaded
+def shaded_pieces(prediction: Prediction) -> list[Piece]:
+    """Returns a text piece by piece, its words shaded by their mean attention."""
+    pieces = prediction.in_words().shaded(prediction.in_words().mean_attention)
+    return [piece if piece.token is None else piece._replace(text=clipped(piece.text)) for piece in pieces]
 
 
 def packed(weights: Map) -> dict[str, object]:

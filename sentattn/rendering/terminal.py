@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from sentattn.prediction.prediction import UNREAD, Prediction, notes, pair_summary, pieces, summary, visible
+from sentattn.prediction.prediction import UNREAD, Prediction, notes, pair_summary, summary, visible
 
 NARROWEST, WIDEST, BAR, BEGINNING = 20, 100, 30, 60  # columns
 MAX_CLASSES, MAX_BLOCKS, MAX_LINES = 10, 6, 3
@@ -114,17 +114,16 @@ def _colored(
 ) -> list[tuple[Text, float]]:
     """Returns the lines of the text, each token on the color of its weight, with the largest weight in each line."""
     text, starts = Text(), []
-    strength, unknown = prediction.shades(row), set(prediction.unknown)
-    for piece in pieces(prediction.text, prediction.spans):
+    for piece in prediction.shaded(row):
         signs = piece.text.replace("\t", " ")
-        if piece.token is None:
+        if piece.token is None or piece.shade is None:
             text.append(signs, style="dim" if piece.unread else "")
             continue
         starts.append((len(text), row[piece.token]))
         if color:
-            text.append(signs, style=style(strength[piece.token]) + Style(underline=piece.token in unknown or None))
+            text.append(signs, style=style(piece.shade) + Style(underline=piece.is_unknown or None))
         else:
-            text.append(f"[{signs}]" if strength[piece.token] >= BRACKETED else signs)
+            text.append(f"[{signs}]" if piece.shade >= BRACKETED else signs)
     text.rstrip()
     lines, end = [], 0
     for line in text.wrap(console, width):

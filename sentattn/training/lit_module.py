@@ -253,13 +253,16 @@ class LitClassifier(LightningModule):
 
     def compute_loss(self, batch: Batch) -> tuple[Classified, LossParts]:
         """Classifies a batch and returns its loss too."""
-        extra = {"lengths_B": torch.from_numpy(batch.lengths_B), "states_BLE": batch.states_BLE}
+        classified: Classified = self.model(
+            batch.tokens_BL,
+            batch.mask_BL,
+            labels_B=batch.labels_B if self.training else None,
+            lengths_B=torch.from_numpy(batch.lengths_B),
+            states_BLE=batch.states_BLE,
+        )
         if self.training:
-            classified = self.model.forward_training(batch.tokens_BL, batch.mask_BL, batch.labels_B, **extra)
             places = (batch.labels_B, classified.logits_BC.argmax(dim=-1))
             self._counts().index_put_(places, torch.ones_like(batch.labels_B), accumulate=True)
-        else:
-            classified = self.model(batch.tokens_BL, batch.mask_BL, **extra)
         entropy = self.model.cross_entropy(classified, batch.labels_B, self.loss.cross_entropy)
         return classified, self.loss.with_penalty(entropy, classified.attended.weights_BRL)
 

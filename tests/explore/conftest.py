@@ -9,8 +9,7 @@ import pytest
 from tiny import tiny
 
 from sentattn import fit
-from sentattn.explore.content import load_models, read_rows
-from sentattn.explore.server import Explorer
+from sentattn.explore.server import Explorer, load_models, read_rows
 
 
 @pytest.fixture(scope="session")

@@ -75,6 +75,11 @@ class Page:
         found: list[str] = self.driver.execute_script(script, selector)
         return found
 
+    def remove(self, word: int) -> None:
+        """Clicks a word of the first model, and waits for the result."""
+        self.all(".now .text span")[word].click()
+        self.until(lambda: self.all(".before:not([hidden])"))
+
     def press(self, *keys: str) -> None:
         for key in keys:
             self.driver.switch_to.active_element.send_keys(key)
@@ -158,8 +163,7 @@ def test_a_click_replaces_a_word(page: Page) -> None:
     page.type(TEXT)
     words = page.words()
     page.driver.find_element(By.ID, "replacement").send_keys("very")
-    page.all(".model:nth-of-type(1) .now .text span")[3].click()
-    page.until(lambda: page.all(".before:not([hidden])"))
+    page.remove(3)
     assert page.words() == [*words[:3], "very", *words[4:]]
     assert page.words("before") == words
     assert "not \u2192 very" in page.all(".model:nth-of-type(1) .now .note")[0].text
@@ -188,8 +192,7 @@ def test_integrated_gradients_are_shaded_by_their_sign(page: Page) -> None:
 @wide_only
 def test_the_address_links_to_what_is_shown(page: Page) -> None:
     page.type(TEXT)
-    page.all(".now .text span")[3].click()
-    page.until(lambda: page.all(".before:not([hidden])"))
+    page.remove(3)
     words = page.words()
     page.all(".model:nth-of-type(1) .now fieldset label")[2].click()
     page.all("#shown label")[1].click()
@@ -219,8 +222,7 @@ def test_a_chosen_hop_is_shown_on_both_sides(page: Page) -> None:
     mean = [span.get_attribute("style") for span in shades]
     page.all(".model:nth-of-type(1) .now fieldset label")[2].click()
     assert [span.get_attribute("style") for span in shades] != mean
-    page.all(".now .text span")[3].click()
-    page.until(lambda: page.all(".before:not([hidden])"))
+    page.remove(3)
     assert chosen() == ["2", "2"]
     page.all(".model:nth-of-type(1) .before fieldset label")[1].click()
     assert chosen() == ["1", "1"]
@@ -275,8 +277,7 @@ def test_pairs_are_drawn(page: Page) -> None:
     page.driver.find_element(By.ID, "pairs").click()
     page.until(lambda: page.all(".model:nth-of-type(2) canvas"))
     assert not page.all(".model:nth-of-type(1) canvas")
-    page.all(".model:nth-of-type(1) .now .text span")[3].click()
-    page.until(lambda: page.all(".before:not([hidden])"))
+    page.remove(3)
     words = page.words()
     page.driver.find_element(By.ID, "pairs").click()  # what was removed stays removed
     page.until(lambda: not page.all("canvas"))
@@ -286,8 +287,7 @@ def test_pairs_are_drawn(page: Page) -> None:
 
 def test_no_violations_for_axe_and_no_scrolling(page: Page) -> None:
     page.type(TEXT)
-    page.all(".now .text span")[2].click()
-    page.until(lambda: page.all(".before:not([hidden])"))
+    page.remove(2)
     page.driver.find_element(By.ID, "pairs").click()
     page.until(lambda: page.all("canvas"))
     page.driver.find_element(By.ID, "gradients").click()
@@ -372,8 +372,7 @@ def test_a_long_word_is_shortened(page: Page) -> None:
     assert len(page.driver.find_element(By.ID, "models").get_attribute("innerHTML")) < 50_000
     assert any("100,000 characters" in word for word in page.words())
     assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-    page.all(".model:nth-of-type(1) .now .text span")[2].click()
-    page.until(lambda: page.all(".before:not([hidden])"))
+    page.remove(2)
     assert len(page.status()) < 1000
     assert page.words() == ["a", "good", "film"]
 

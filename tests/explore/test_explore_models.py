@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,11 +15,12 @@ from refusals import refused
 from untrained_runs import classifier
 
 from sentattn.errors import RunError
-from sentattn.explore import content
-from sentattn.explore.content import Model, load_models
+from sentattn.explore import server
+from sentattn.explore.server import Model, load_models
 from sentattn.prediction.model import LoadedRun
 
-MODEL = Model("mine", LoadedRun(Path("none")), classifier("model=mean", "data.max_length=null"))
+MODEL = Model("mine", LoadedRun(Path("none")))
+MODEL.run.classifier = classifier("model=mean", "data.max_length=null")
 
 
 def words(text: str) -> list[str]:
@@ -59,50 +62,54 @@ def test_a_token_out_of_range_is_refused(token: int) -> None:
     assert refused(lambda: MODEL.edited("a film", token)) == [("token", "range")]
 
 
-def test_a_run_of_each_setting_is_loaded(outputs: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "outputs"
-    shutil.copytree(outputs, folder)
+@pytest.fixture
+def folder(outputs: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(outputs, tmp_path / "outputs"))
+
+
+@pytest.fixture
+def run(folder: Path) -> Path:
+    """The run of `structured`."""
     [run] = (folder / "demo" / "structured").iterdir()
+    return run
+
+
+def change_result(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    result = json.loads((run / "result.json").read_text())
+    change(result)
+    (run / "result.json").write_text(json.dumps(result))
+
+
+def test_a_run_of_each_setting_is_loaded(folder: Path, run: Path) -> None:
     shutil.copytree(run, run.with_name("again"))  # another seed of the same setting
     found, faults = load_models([folder, folder])
     assert [model.name for model in found] == ["structured", "transformer"]
     assert not faults
 
 
-def test_trials_are_loaded_by_name_only(outputs: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "outputs"
-    shutil.copytree(outputs, folder)
-    [run] = (folder / "demo" / "structured").iterdir()
-    result = json.loads((run / "result.json").read_text())
-    (run / "result.json").write_text(json.dumps(result | {"study": "mine"}))
+def test_trials_are_loaded_by_name_only(folder: Path, run: Path) -> None:
+    change_result(run, lambda result: result.update(study="mine"))
     assert [model.name for model in load_models([folder])[0]] == ["transformer"]
     assert [model.name for model in load_models([run])[0]] == ["structured"]
 
 
-def test_damaged_runs_are_reported(outputs: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "outputs"
-    shutil.copytree(outputs, folder)
-    [structured] = (folder / "demo" / "structured").iterdir()
-    (structured / "model" / "model.safetensors").write_bytes(b"no weights")
+def test_damaged_runs_are_reported(folder: Path, run: Path) -> None:
+    (run / "model" / "model.safetensors").write_bytes(b"no weights")
     found, faults = load_models([folder])
     assert [model.name for model in found] == ["transformer"]
     assert [fault.kind for fault in faults] == ["damaged"]
 
 
-def test_the_number_of_models_is_limited(outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "MOST_MODELS", 1)
+def test_the_number_of_models_is_limited(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_MODELS", 1)
     found, faults = load_models([outputs])
     assert len(found) == 1
     assert [(fault.key, fault.kind) for fault in faults] == [("runs", "range")]
 
 
-def test_the_most_accurate_model_comes_first(outputs: Path, tmp_path: Path) -> None:
-    shutil.copytree(outputs, tmp_path / "outputs")
-    for file in tmp_path.glob("**/result.json"):
-        result = json.loads(file.read_text())
-        result["metrics"]["val/accuracy"] = 1 - result["metrics"]["val/accuracy"]
-        file.write_text(json.dumps(result))
-    assert [model.name for model in load_models([tmp_path])[0]] == ["transformer", "structured"]
+def test_the_most_accurate_model_comes_first(folder: Path, run: Path) -> None:
+    change_result(run, lambda result: result["metrics"].update({"val/accuracy": 0.1}))
+    assert [model.name for model in load_models([folder])[0]] == ["transformer", "structured"]
 
 
 def test_no_model_is_an_error(outputs: Path, tmp_path: Path) -> None:
@@ -116,7 +123,7 @@ def test_no_model_is_an_error(outputs: Path, tmp_path: Path) -> None:
 
 
 def test_no_pairs_of_a_long_text(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "MOST_TOKENS_OF_PAIRS", 3)
+    monkeypatch.setattr(server, "MOST_TOKENS_OF_PAIRS", 3)
     transformer = load_models([outputs])[0][1]
     assert transformer.predict("a good film", pairs=True).pairs is not None
     assert transformer.predict("a very good film", pairs=True).pairs is None

@@ -10,8 +10,7 @@ from encoder_files import write_encoder
 from starlette.testclient import TestClient
 
 from sentattn import fit
-from sentattn.explore.content import load_models, read_rows
-from sentattn.explore.server import LOOPBACK, Explorer, app
+from sentattn.explore.server import LOOPBACK, Explorer, app, load_models, read_rows
 
 SHORT = [
     "model=pretrained",
@@ -70,7 +69,3 @@ def test_integrated_gradients_are_of_whole_words(client: TestClient) -> None:
 
 def test_there_is_no_word_for_a_special_token(client: TestClient) -> None:
     assert client.post("/api/predict", json={"text": TEXT, "model": 0, "token": len(WORDS)}).status_code >= 400
-
-
-def test_rows_of_the_test_set_are_listed(client: TestClient) -> None:
-    assert client.get("/api/rows", params={"order": "rows"}).json()["total"] > 0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sentattn.explore.content import START, Filter, Rows, load_models, read_rows
+from sentattn.explore.server import START, Filter, Rows, load_models, read_rows
 
 TEXTS = ["It is bad", "It isn't bad", "Good", "x" * 500]
 

@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 
 from sentattn.build import build_model, build_part
 from sentattn.config.compose import compose
-from sentattn.config.groups import conf_dir
+from sentattn.config.groups import Choices, conf_dir
 from sentattn.config.parameters import known
 from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended, Attention, masked_softmax
@@ -32,6 +33,8 @@ from sentattn.models.contract import errors, weight_errors
 from sentattn.models.embedding import TrainingTexts
 
 DIM, WORDS = 8, 30
+BLIND = {"Feedforward": {"bias"}, "Structured": {"scores.bias"}, "Transformer": {"blocks.0.attention.key.bias"}}
+"""Parameters that are added to all scores of a softmax alike, so that their gradient is 0."""
 
 
 def documented_attention() -> Path:
@@ -59,6 +62,7 @@ SPARSE = {
     for path in ATTENTIONS
     if "normalizer" in known(yaml.safe_load(path.read_text())).parameters
 }
+MEAN = compose(["model=mean"])["model"]
 PRESETS = sorted((conf_dir() / "model").glob("[!_]*.yaml"))
 
 
@@ -143,19 +147,11 @@ def test_shapes(attention: Attention, length: int) -> None:
     assert_weights_legal(attended.weights_BRL, mask_BL)
 
 
-def test_more_padding_changes_nothing(attention: Attention) -> None:
-    mask_BL, wider_BL = ragged_mask(5, 3), ragged_mask(5, 3, width=9)
-    wide = states(wider_BL)
-    narrow, padded = attention(wide[:, :5], mask_BL), attention(wide, wider_BL)
-    torch.testing.assert_close(narrow.values_BRD, padded.values_BRD)
-    torch.testing.assert_close(narrow.weights_BRL, padded.weights_BRL[..., :5])
-    assert_weights_legal(padded.weights_BRL, wider_BL)
-
-
 def test_batch_equals_one_by_one_in_any_order(attention: Attention) -> None:
     mask_BL = ragged_mask(7, 2, 4)
     all_states = states(mask_BL)
     together = attention(all_states, mask_BL)
+    assert_weights_legal(together.weights_BRL, mask_BL)
     for row, length in enumerate((7, 2, 4)):
         alone = attention(all_states[row : row + 1, :length], mask_BL[row : row + 1, :length])
         torch.testing.assert_close(alone.values_BRD[0], together.values_BRD[row])
@@ -192,7 +188,7 @@ def test_every_parameter_of_an_attention_gets_a_gradient(attention: Attention) -
         attended: Attended = attention(states(mask_BL), mask_BL)
         return (attended.values_BRD.square()).sum() + attended.weights_BRL.square().sum()
 
-    assert_gradients(attention, loss, set(attention.shift_invariant_parameters))
+    assert_gradients(attention, loss, BLIND.get(type(attention).__name__, set()))
 
 
 def test_scoring_parameters_are_those_that_the_weights_depend_on(attention: Attention) -> None:
@@ -204,13 +200,13 @@ def test_scoring_parameters_are_those_that_the_weights_depend_on(attention: Atte
     for name, parameter in attention.named_parameters():
         changes = parameter.grad is not None and bool(parameter.grad.abs().max() > 1e-12)
         is_scoring = attention.learns and id(parameter) in scoring
-        assert changes == (is_scoring and name not in attention.shift_invariant_parameters), name
+        assert changes == (is_scoring and name not in BLIND.get(type(attention).__name__, ())), name
 
 
 def test_every_parameter_of_a_variant_gets_a_gradient(model: TextClassifier) -> None:
     mask_BL = ragged_mask(7, 3, 5)
     slots = {"encoder": model.encoder, "attention": model.attention}
-    blind = {f"{slot}.{name}" for slot, module in slots.items() for name in module.shift_invariant_parameters}
+    blind = {f"{slot}.{name}" for slot, module in slots.items() for name in BLIND.get(type(module).__name__, ())}
     assert_gradients(model, lambda: model(tokens(mask_BL), mask_BL).logits_BC.square().sum(), blind)
 
 
@@ -296,6 +292,20 @@ def test_bfloat16_autocast_is_finite_and_keeps_the_rules(model: TextClassifier) 
     weights_BRL = classified.attended.weights_BRL
     assert weights_BRL.dtype == torch.float32
     assert_weights_legal(weights_BRL, mask_BL)
+
+
+CHOICES = Choices.of()
+SLOTS = ("encoder", "attention", "pooling")
+
+
+@pytest.mark.parametrize("names", list(product(*(CHOICES.names(f"model/{slot}") for slot in SLOTS))), ids="-".join)
+def test_any_parts_fit_and_ignore_padding(names: tuple[str, ...]) -> None:
+    parts = {slot: dict(CHOICES.node(f"model/{slot}", name)) for slot, name in zip(SLOTS, names, strict=True)}
+    parts["pooling"] |= {"p": 3, "q": 2} if names[-1] == "prune" else {}
+    torch.manual_seed(0)
+    model = build_model(dict(MEAN) | parts, num_embeddings=9, classes=3).double().eval()
+    tokens_BL = torch.tensor([[2, 3, 4, 5, 6], [7, 8, 0, 0, 0]])
+    assert errors(model, tokens_BL, tokens_BL != 0)["a text alone equals the text in a padded batch"] < 1e-7
 
 
 class Broken(Attention):

@@ -32,11 +32,6 @@ def test_word_dropout_replaces_words_by_unknown() -> None:
     assert (kept[:, :25] == embedding.vectors.weight[4]).all()
 
 
-def test_frozen_vectors_have_no_gradient() -> None:
-    assert not Words(num_embeddings=5, size=3, frozen=True).vectors.weight.requires_grad
-    assert Words(num_embeddings=5, size=3).vectors.weight.requires_grad
-
-
 def test_positions_are_added_to_words_only() -> None:
     embedding = Words(num_embeddings=5, size=3, positions=4).eval()
     tokens_BL = torch.tensor([[2, 2, 2], [2, PAD_ID, PAD_ID]])
@@ -77,6 +72,7 @@ def test_words_start_from_pretrained_vectors(frozen: bool) -> None:
     expected = vectors_VE[2:22].double().numpy().mean(axis=0)
     assert weight_VE[UNKNOWN_ID].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
     assert embedding.vectors.weight.requires_grad is not frozen
+    assert (weight_VE[22:] == weight_VE[UNKNOWN_ID]).all() == frozen  # the others are drawn, where they are learned
     assert embedding.positions is not None
     assert embedding.positions.weight.abs().max() < 1
 
@@ -96,13 +92,6 @@ def test_words_without_a_vector_are_drawn_by_dimension() -> None:
     assert (abs(others.std(axis=0) / found.std(axis=0) - 1) < 0.02).all()
     assert torch.equal(drawn(0), drawn(0))
     assert not torch.equal(drawn(0), drawn(1))
-
-
-def test_frozen_words_without_a_vector_are_unknown() -> None:
-    embedding = Words(num_embeddings=50, size=3, frozen=True)
-    embedding.start_from(*pretrained(50, 20))
-    weight_VE = embedding.vectors.weight
-    assert (weight_VE[22:] == weight_VE[UNKNOWN_ID]).all()
 
 
 def test_embeddings_of_ngrams_start_from_pretrained_vectors() -> None:

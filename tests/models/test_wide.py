@@ -70,11 +70,6 @@ def labelled_rows(draw: st.DrawFn) -> Labelled:
     return rows, [draw(st.integers(0, 2)) for _ in rows]
 
 
-def ratios(texts: list[set[tuple[int, ...]]], labels: list[int], classes: int) -> dict[tuple[int, ...], np.ndarray]:
-    """The log-count ratios of all n-grams of some texts, after the definition."""
-    return of_counts(counted(texts, labels, classes), classes)
-
-
 def counted(texts: list[set[tuple[int, ...]]], labels: list[int], classes: int) -> dict[tuple[int, ...], list[int]]:
     """How many texts of each class have each n-gram."""
     known = set().union(*texts)
@@ -84,7 +79,15 @@ def counted(texts: list[set[tuple[int, ...]]], labels: list[int], classes: int) 
     }
 
 
+def without(
+    counts: dict[tuple[int, ...], list[int]], text: set[tuple[int, ...]], label: int
+) -> dict[tuple[int, ...], list[int]]:
+    """The counts of all other texts."""
+    return {f: [n - (f in text and c == label) for c, n in enumerate(one)] for f, one in counts.items()}
+
+
 def of_counts(counts: dict[tuple[int, ...], list[int]], classes: int) -> dict[tuple[int, ...], np.ndarray]:
+    """The log-count ratios of all n-grams, after the definition."""
     totals = [sum(one[c] + 1 for one in counts.values()) for c in range(classes)]
     logs = {f: np.array([math.log((one[c] + 1) / totals[c]) for c in range(classes)]) for f, one in counts.items()}
     return {f: log - log.mean() for f, log in logs.items()}
@@ -94,28 +97,14 @@ def of_counts(counts: dict[tuple[int, ...], list[int]], classes: int) -> dict[tu
 @given(labelled_rows())
 def test_logits_are_the_weighted_ratios_of_the_distinct_ngrams(labelled: Labelled) -> None:
     rows, labels = labelled
-    wide = make(rows, labels)
-    by_hand = ratios([ngrams(row) for row in rows], labels, 3)
-    assert len(by_hand) == len(wide.counts_FC)
-    s = float(wide.scale)
-    for row, row_logits in zip(rows, logits(wide, rows).tolist(), strict=True):
-        expected = s * sum((by_hand[f] for f in ngrams(row)), np.zeros(3)) / max(1, len(ngrams(row))) ** 0.5
-        np.testing.assert_allclose(row_logits, expected, atol=1e-6)
-
-
-@settings(deadline=None)
-@given(labelled_rows())
-def test_a_training_row_is_left_out_of_its_own_ratios(labelled: Labelled) -> None:
-    rows, labels = labelled
-    wide = make(rows, labels)
-    texts = [ngrams(row) for row in rows]
-    known = set().union(*texts)
-    for i, row_logits in enumerate(logits(wide, rows, labels).tolist()):
-        others = [(text, y) for j, (text, y) in enumerate(zip(texts, labels, strict=True)) if j != i]
-        counts = {f: [sum(f in text for text, y in others if y == c) for c in range(3)] for f in known}
-        r = of_counts(counts, 3)
-        expected = float(wide.scale) * sum((r[f] for f in texts[i]), np.zeros(3)) / max(1, len(texts[i])) ** 0.5
-        np.testing.assert_allclose(row_logits, expected, atol=1e-6)
+    wide, texts = make(rows, labels), [ngrams(row) for row in rows]
+    counts = counted(texts, labels, 3)
+    assert len(counts) == len(wide.counts_FC)
+    for given_labels in (None, labels):  # with them a training row is left out of its own ratios
+        for text, label, found in zip(texts, labels, logits(wide, rows, given_labels).tolist(), strict=True):
+            r = of_counts(counts if given_labels is None else without(counts, text, label), 3)
+            expected = float(wide.scale) * sum((r[f] for f in text), np.zeros(3)) / max(1, len(text)) ** 0.5
+            np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_counting_twice_gives_the_same_table() -> None:
@@ -294,8 +283,7 @@ def test_attention_over_ngrams_by_numpy(with_labels: bool) -> None:
     weights = {f: wide.weights_FC[i].detach().numpy() for i, f in enumerate(by_key(counts))}
     for b, (row, y) in enumerate(zip(ROWS_OF_TWO, LABELS_OF_TWO, strict=True)):
         grams = ngrams(row)
-        own = {f: [n - (with_labels and f in grams and c == y) for c, n in enumerate(counts[f])] for f in counts}
-        r = of_counts(own, 2)
+        r = of_counts(without(counts, grams, y) if with_labels else counts, 2)
         learned, naive = np.zeros(2), np.zeros(2)
         for f in grams:
             end = min(t for t in range(len(row)) if tuple(row[t - len(f) + 1 : t + 1]) == f and t + 1 >= len(f))
@@ -309,34 +297,21 @@ def test_attention_over_ngrams_by_numpy(with_labels: bool) -> None:
 
 @pytest.mark.parametrize("with_labels", [False, True])
 def test_uniform_attention_equals_zero_scores(with_labels: bool) -> None:
-    labels_B = torch.tensor(LABELS_OF_TWO) if with_labels else None
-    tokens_BL, mask_BL = batch(ROWS_OF_TWO, width=6)
-    states_BLD = torch.randn(*tokens_BL.shape, STATE, dtype=torch.float64)
-    found = {}
-    for attend in (False, "uniform", True):
-        wide = make(ROWS_OF_TWO, LABELS_OF_TWO, classes=2, attend=attend)
-        torch.manual_seed(1)
-        with torch.no_grad():
-            wide.weights_FC.normal_()
-        found[attend] = wide(tokens_BL, mask_BL, states_BLD, labels_B)
-    for uniform, learned in zip(found["uniform"], found[True], strict=True):
-        torch.testing.assert_close(uniform, learned)
-    torch.testing.assert_close(found["uniform"].terms_BGC, found[False].terms_BGC)
-    assert found["uniform"].attended_BGC.any()
-    assert not found[False].attended_BGC.any()
-
-
-def test_models_with_uniform_attention_equal_those_with_zero_scores() -> None:
     texts = corpus()
     tokens_BL, labels_B = torch.from_numpy(texts.tokens).view(60, 12), torch.from_numpy(texts.labels_N)
-    parts, gradients = [], []
+    found, gradients = [], []
     for attend in ("uniform", "true"):
         model = built("model=structured", "model/wide=attended_ngrams", f"model.wide.attend={attend}").eval()
-        classified = model(tokens_BL, tokens_BL > 0, labels_B=labels_B)
-        parts.append(model.part_logits(classified) | {"all": classified.logits_BC})
-        functional.cross_entropy(parts[-1]["attention"], labels_B).backward()
+        torch.manual_seed(1)
+        with torch.no_grad():
+            model.wide.weights_FC.normal_()
+        classified = model(tokens_BL, tokens_BL > 0, labels_B=labels_B if with_labels else None)
+        parts = model.part_logits(classified)
+        found.append([classified.logits_BC, *parts.values(), *classified.wide.terms])
+        assert classified.wide.terms.attended_BGC.any()
+        functional.cross_entropy(parts["attention"], labels_B).backward()
         gradients.append({name: one.grad for name, one in model.named_parameters() if one.grad is not None})
-    torch.testing.assert_close(*parts)
+    torch.testing.assert_close(*found)
     uniform, learned = gradients
     assert learned.keys() - uniform.keys() == {"wide.scores.weight"}
     torch.testing.assert_close(uniform, {name: learned[name] for name in uniform})

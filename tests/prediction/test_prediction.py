@@ -1,6 +1,7 @@
 import json
 import re
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from example_predictions import SENTENCE, WORD, clipped, example, paired, with_spans
@@ -18,12 +19,10 @@ from sentattn.prediction.prediction import (
     notes,
     pair_summary,
     pieces,
-    shades,
     summary,
     visible,
 )
 
-KEYS = ["text", "label", "probabilities", "tokens", "spans", "unknown"]
 WEIGHTS = st.lists(st.floats(0, 1), min_size=1, max_size=120).filter(lambda weights: sum(weights) > 0)
 WORDS = ["not", "good", "at", "all"]
 MAP = [[0.7, 0.1, 0.1, 0.1], [0.6, 0.2, 0.1, 0.1], [0.0, 0.5, 0.25, 0.25], [0.3, 0.3, 0.3, 0.1]]
@@ -31,11 +30,12 @@ EVEN = [[0.25] * 4] * 4
 PLAIN = st.text(st.characters(categories=["L", "N", "P", "S"]) | st.sampled_from(" \n\t"), max_size=60)
 
 
-def test_json_has_all_fields() -> None:
+def test_json_has_all_fields_and_optional_ones_where_they_exist() -> None:
+    maps = [[[0.75, 0.25], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]]]
     prediction = Prediction(
         "Good!", "b", {"a": 0.25, "b": 0.75}, ["good", "!"], [(0, 4), (4, 5)], [[0.9, 0.1]], unknown=[1]
     )
-    assert json.loads(json.dumps(prediction.to_json())) == {
+    expected = {
         "text": "Good!",
         "label": "b",
         "probabilities": {"a": 0.25, "b": 0.75},
@@ -44,35 +44,22 @@ def test_json_has_all_fields() -> None:
         "unknown": [1],
         "attention": [[0.9, 0.1]],
     }
-    assert list(prediction.to_json()) == [*KEYS, "attention"]
-
-
-def test_json_says_that_a_text_is_cut() -> None:
+    for found, more in ((prediction, {}), (replace(prediction, pairs=maps), {"pairs": maps})):
+        record = json.loads(json.dumps(found.to_json()))
+        assert record == expected | more
+        assert list(record) == [*expected, *more]
     assert clipped("a b c", [0, 2]).to_json()["cut"] is True
-    assert "cut" not in clipped("a b c", [0, 1, 2]).to_json()
 
 
 def test_mean_attention_is_the_mean_of_each_column() -> None:
     assert example("a b", [0.5, 0.5], [1.0, 0.0]).mean_attention == [0.75, 0.25]
 
 
-def test_weights_of_another_length_fail_an_assertion() -> None:
-    with pytest.raises(AssertionError):
-        example("a b", [0.5, 0.25, 0.25])
-
-
-def test_json_has_pairs_only_where_they_exist() -> None:
-    maps = [[[0.75, 0.25], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]]]
-    found = json.loads(json.dumps(paired("a b", *maps).to_json()))
-    assert list(found) == [*KEYS, "attention", "pairs"]
-    assert found["pairs"] == maps
-    assert "pairs" not in example("a b").to_json()
-
-
 @pytest.mark.parametrize("maps", [[[[1.0, 0.0]]], [[[1.0], [1.0]]], [[[0.5, 0.5]] * 2, [[1.0]]]])
-def test_a_map_that_is_not_square_over_the_tokens_fails_an_assertion(maps: list[list[list[float]]]) -> None:
-    with pytest.raises(AssertionError):
-        paired("a b", *maps)
+def test_weights_of_other_lengths_fail_an_assertion(maps: list[list[list[float]]]) -> None:
+    for make in (lambda: paired("a b", *maps), lambda: example("a b", [0.5, 0.25, 0.25])):
+        with pytest.raises(AssertionError):
+            make()
 
 
 def spans_of(text: str) -> list[tuple[int, int]]:
@@ -84,15 +71,15 @@ def test_pieces_join_to_the_text(text: str) -> None:
     assert "".join(piece.text for piece in pieces(text, spans_of(text))) == text
 
 
-def test_each_token_is_one_piece_in_the_case_of_the_text() -> None:
-    found = list(pieces("So GOOD!", [(0, 2), (3, 7), (7, 8)]))
-    assert found == [Piece("So", 0), Piece(" "), Piece("GOOD", 1), Piece("!", 2)]
-
-
-def test_clipped_words_become_three_dots() -> None:
-    text = "one two three four"
-    assert [piece.text for piece in pieces(text, [(4, 7), (14, 18)])] == [UNREAD, "two", UNREAD, "four"]
-    assert [piece.text for piece in pieces(text, [(0, 3)])] == ["one", UNREAD]
+@pytest.mark.parametrize(
+    ("text", "spans", "expected"),
+    [
+        ("So GOOD!", [(0, 2), (3, 7), (7, 8)], [Piece("So", 0), Piece(" "), Piece("GOOD", 1), Piece("!", 2)]),
+        ("one two three", [(4, 7)], [Piece(UNREAD, unread=True), Piece("two", 0), Piece(UNREAD, unread=True)]),
+    ],
+)
+def test_a_piece_is_a_token_or_what_is_between(text: str, spans: list[tuple[int, int]], expected: list[Piece]) -> None:
+    assert list(pieces(text, spans)) == expected
 
 
 @pytest.mark.parametrize(
@@ -125,6 +112,10 @@ def test_replacements_of_control_characters() -> None:
     assert visible(text) == text
 
 
+def shades(weights: list[float]) -> list[float]:
+    return example().shades(weights)
+
+
 @given(WEIGHTS)
 def test_shades_increase_with_weights(weights: list[float]) -> None:
     strength = shades(weights)
@@ -133,17 +124,17 @@ def test_shades_increase_with_weights(weights: list[float]) -> None:
     assert 0 <= min(strength) <= max(strength) <= 1
 
 
-def test_shades_of_short_rows() -> None:
-    assert shades([0.6, 0.3, 0.1]) == pytest.approx([0.9, 0.45, 0.15])  # of three, twice an even share is 2/3
-    assert shades([0.5, 0.25, 0.125, 0.125]) == [1.0, 0.5, 0.25, 0.25]
-    assert shades([1.0]) == [1.0]
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ([0.6, 0.3, 0.1], [0.9, 0.45, 0.15]),  # of three, twice an even share is 2/3
+        ([0.5, 0.25, 0.125, 0.125], [1.0, 0.5, 0.25, 0.25]),
+        *((even, [0.0] * len(even)) for even in ([0.25] * 4, [0.25, 0.25 + 1e-8, 0.25, 0.25], [1.0], [])),
+    ],
+)
+def test_shades_of_short_rows(weights: list[float], expected: list[float]) -> None:
+    assert shades(weights) == pytest.approx(expected)
     assert color_limit([]) == 1.0
-
-
-def test_weights_that_tie_shade_nothing() -> None:
-    for even in ([0.25] * 4, [0.25, 0.25 + 1e-8, 0.25, 0.25], [1.0], []):
-        assert example("a b c d").shades(even) == [0.0] * len(even)
-    assert example("a b").shades([0.75, 0.25]) == shades([0.75, 0.25])
 
 
 def test_even_weights_of_pieces_shade_no_word_of_several_pieces() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from example_predictions import pieces, with_spans
 
-from sentattn.prediction.prediction import Prediction, word_spans
+from sentattn.prediction.prediction import Prediction, join_pieces
 
 
 def test_pieces_of_a_word_are_joined_and_special_tokens_left_out() -> None:
@@ -38,7 +38,7 @@ def test_an_empty_prediction_stays() -> None:
 def test_pieces_that_are_bytes_of_one_character_are_one_word() -> None:
     prediction = with_spans("a \u2764\ufe0f film", [(0, 1), (2, 4), (2, 4), (3, 4), (5, 9)], [0.2] * 5)
     words = prediction.in_words()
-    assert words.spans == word_spans(prediction.text, prediction.spans) == [(0, 1), (2, 4), (5, 9)]
+    assert words.spans == join_pieces(prediction.text, prediction.spans)[0] == [(0, 1), (2, 4), (5, 9)]
     np.testing.assert_allclose(words.attention, [[0.2, 0.6, 0.2]])
 
 

@@ -7,15 +7,9 @@ from pathlib import Path
 
 import pytest
 from example_predictions import example
+from refusals import assert_refused, fault_of
 
-from sentattn.errors import UserError
 from sentattn.rendering import html, png, save
-
-UNWRITABLE = [("plot", "unwritable")]
-
-
-def keys(error: UserError) -> list[tuple[str, str]]:
-    return [(fault.key, fault.kind) for fault in error.faults]
 
 
 @pytest.mark.parametrize(
@@ -36,10 +30,9 @@ def test_the_ending_decides_and_nothing_else_is_left(tmp_path: Path, name: str, 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a", "a.htm", "a.png.gz"])
 def test_another_ending_is_refused_with_the_closest(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError) as caught:
-        save([example()], tmp_path / name)
-    assert keys(caught.value) == [("plot", "unsupported")]
-    assert ("'.html'" in str(caught.value)) == (name == "a.htm")
+    fault = fault_of(lambda: save([example()], tmp_path / name))
+    assert (fault.key, fault.kind) == ("plot", "unsupported")
+    assert ("'.html'" in fault.message) == (name == "a.htm")
     assert os.listdir(tmp_path) == []
 
 
@@ -47,10 +40,7 @@ def test_another_ending_is_refused_with_the_closest(tmp_path: Path, name: str) -
 def test_a_path_that_cannot_be_written_is_reported_and_nothing_is_left(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder.html").mkdir()
-    with pytest.raises(UserError) as caught:
-        save([example()], tmp_path / name)
-    assert keys(caught.value) == UNWRITABLE
-    assert str(tmp_path / name) in str(caught.value)
+    assert_refused(lambda: save([example()], tmp_path / name), "plot", "unwritable", str(tmp_path / name))
     assert sorted(os.listdir(tmp_path)) == ["file", "folder.html"]
 
 
@@ -60,9 +50,7 @@ def test_an_unwritable_folder_is_reported_before_the_work(tmp_path: Path, monkey
 
     monkeypatch.setattr(Path, "touch", refuse)
     monkeypatch.setattr(png, "picture", lambda *_: pytest.fail("drawn for nothing"))
-    with pytest.raises(UserError) as caught:
-        save([example()], tmp_path / "a.png")
-    assert keys(caught.value) == UNWRITABLE
+    assert_refused(lambda: save([example()], tmp_path / "a.png"), "plot", "unwritable")
 
 
 def test_a_failed_drawing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,8 +61,6 @@ def test_a_failed_drawing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytes
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(html, "page", fail)
-    with pytest.raises(UserError) as caught:
-        save([example()], path)
-    assert keys(caught.value) == UNWRITABLE
+    assert_refused(lambda: save([example()], path), "plot", "unwritable")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.html"]

@@ -66,7 +66,7 @@ def step(variant: str, *, length: int) -> Count:
     for _ in range(2):
         with Count() as count:
             mask_BL, lengths_B = torch.ones_like(tokens_BL, dtype=torch.bool), torch.full((ROWS,), length)
-            classified = model.forward_training(tokens_BL, mask_BL, labels_B, lengths_B=lengths_B)
+            classified = model(tokens_BL, mask_BL, labels_B=labels_B, lengths_B=lengths_B)
             optimizer.zero_grad()
             entropy = model.cross_entropy(classified, labels_B, loss.cross_entropy)
             loss.with_penalty(entropy, classified.attended.weights_BRL).loss.backward()

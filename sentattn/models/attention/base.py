@@ -36,11 +36,9 @@ class Attention(nn.Module, ABC):
         out_dim: Width of the values.
         hops: Number of rows R of the attention matrix.
         learns: Whether the weights depend on parameters, so that a penalty on them can do something.
-        shift_invariant_parameters: Names of parameters that a softmax cannot see (their gradient is 0).
     """
 
     learns: ClassVar[bool] = True
-    shift_invariant_parameters: tuple[str, ...] = ()
     out_dim: int
     hops: int
 

@@ -24,9 +24,6 @@ class Feedforward(Attention):
         position_bias: Number N of positions with a bias each instead of b; no text may be longer.
             None for one bias.
         normalizer: What makes weights of scores: `softmax`; `sparsemax` and `entmax15` give weights of exactly 0.
-
-    Attributes:
-        shift_invariant_parameters: The bias, where it is added to all scores alike.
     """
 
     @checked
@@ -45,7 +42,6 @@ class Feedforward(Attention):
         self.bias = nn.Parameter(torch.zeros(position_bias or 1))
         nn.init.xavier_uniform_(self.weight)
         self.positions = position_bias
-        self.shift_invariant_parameters = ("bias",) if squash == "none" and position_bias is None else ()
 
     def forward(self, states_BLD: Tensor, mask_BL: Tensor) -> Attended:
         """Returns values_BRD = weights_BRL @ states_BLD with R = 1."""

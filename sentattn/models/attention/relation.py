@@ -39,8 +39,6 @@ class Relation(Attention):
             and not with its square, except in an exported graph. None pairs all tokens of a text.
     """
 
-    learns = True
-
     @checked
     def __init__(
         self,

@@ -26,8 +26,6 @@ class Structured(Attention):
         normalizer: What makes weights of scores: `softmax`; `sparsemax` and `entmax15` give weights of exactly 0.
     """
 
-    shift_invariant_parameters = ("scores.bias",)
-
     @checked
     def __init__(
         self,

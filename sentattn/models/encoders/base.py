@@ -16,12 +16,10 @@ class Encoder(nn.Module, ABC):
         bidirectional: Whether the second half of a state comes from reading the text backwards.
         reads_lengths: Whether `forward` takes a third argument: the rows' numbers of tokens, lengths_B, in main memory,
             or None where they are not known.
-        shift_invariant_parameters: Names of parameters that a softmax cannot see (their gradient is 0).
     """
 
     bidirectional: ClassVar[bool] = False
     reads_lengths: ClassVar[bool] = False
-    shift_invariant_parameters: tuple[str, ...] = ()
     out_dim: int
 
     @abstractmethod

@@ -28,9 +28,6 @@ class Transformer(Encoder):
         hidden: Width F of the network's hidden layer.
         layers: Number of blocks.
         dropout: Share of the components of each sublayer's output set to 0 while training.
-
-    Attributes:
-        shift_invariant_parameters: The biases of the keys: each adds a constant to all scores of a query.
     """
 
     @checked
@@ -42,7 +39,6 @@ class Transformer(Encoder):
             raise ValueError(f"heads must divide the width {dim} of the embedding, got {heads}")
         self.out_dim = dim
         self.blocks = nn.ModuleList(Block(dim=dim, heads=heads, hidden=hidden, dropout=dropout) for _ in range(layers))
-        self.shift_invariant_parameters = tuple(f"blocks.{layer}.attention.key.bias" for layer in range(layers))
 
     def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states_BLD, with D = E."""

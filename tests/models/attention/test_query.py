@@ -1,19 +1,17 @@
-"""Queries against NumPy in float64, written from the formula, and against torch's multihead attention."""
+"""Queries against torch's multihead attention, in float64."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
+from drawn_modules import LENGTHS, MASK_BL, drawn
 from torch import nn
 
 from sentattn.models.attention.query import Query
 
-DIM, LENGTHS = 6, (4, 1, 2)
-MASK_BL = torch.arange(4) < torch.tensor(LENGTHS)[:, None]
+DIM = 6
 STATES_BLD = torch.randn(3, 4, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
 SOURCES = ("first", "mean", "last")
 SETTINGS = pytest.mark.parametrize(
@@ -24,40 +22,7 @@ SETTINGS = pytest.mark.parametrize(
 
 
 def make(settings: dict[str, Any]) -> Query:
-    torch.manual_seed(3)
-    module = Query(dim=DIM, **{"heads": 2, **settings}).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_()
-    return module
-
-
-@SETTINGS
-def test_equals_the_formula(settings: dict[str, Any]) -> None:
-    module = make(settings)
-    attended = module(STATES_BLD, MASK_BL)
-    p = {name: parameter.detach().numpy() for name, parameter in module.named_parameters()}
-    width = DIM // module.heads
-    for row, n in enumerate(LENGTHS):
-        states_LD = STATES_BLD[row, :n].numpy()
-        sources = {"first": states_LD[0], "mean": states_LD.mean(axis=0), "last": states_LD[-1]}
-        source = sources.get(settings.get("query_from", "learned"))
-        queries = p["queries_RD"] if source is None else [p["query.weight"] @ source + p["query.bias"]]
-        assert len(queries) == module.hops == settings.get("hops", 1)
-        for hop, query in enumerate(queries):
-            heads, weights = [], []
-            for start in range(0, DIM, width):
-                head = slice(start, start + width)
-                scores = [query[head] @ (p["key.weight"] @ state)[head] / math.sqrt(width) for state in states_LD]
-                weights.append(np.exp(scores) / np.exp(scores).sum())
-                heads.append(
-                    sum(a * (p["value.weight"] @ h)[head] for a, h in zip(weights[-1], states_LD, strict=True))
-                )
-            values = p["output.weight"] @ np.concatenate(heads) + p["output.bias"]
-            np.testing.assert_allclose(attended.values_BRD[row, hop].detach(), values, atol=1e-12)
-            np.testing.assert_allclose(
-                attended.weights_BRL[row, hop, :n].detach(), np.mean(weights, axis=0), atol=1e-12
-            )
+    return drawn(Query(dim=DIM, **{"heads": 2, **settings}))
 
 
 @SETTINGS
@@ -80,6 +45,7 @@ def test_equals_multihead_attention_of_torch(settings: dict[str, Any]) -> None:
     theirs.out_proj.load_state_dict(module.output.state_dict())
     values_BRD, weights_BRL = theirs(queries_BRD, STATES_BLD, STATES_BLD, key_padding_mask=~MASK_BL)
     attended = module(STATES_BLD, MASK_BL)
+    assert module.hops == queries_BRD.shape[1] == settings.get("hops", 1)
     torch.testing.assert_close(attended.values_BRD, values_BRD)
     torch.testing.assert_close(attended.weights_BRL, weights_BRL)
 

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 from torch.export import Dim, export
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -135,33 +133,6 @@ def test_gradients_are_those_of_finite_differences(
 
     inputs = (states(mask_BL).requires_grad_(), *module.parameters())
     assert torch.autograd.gradcheck(attend, inputs, fast_mode=True)
-
-
-def test_one_token_by_hand() -> None:
-    module = Relation(dim=2, width=2)
-    with torch.no_grad():
-        module.feature_pair.weight.copy_(torch.tensor([[1.0, 0.0, 1.0, 0.0], [0.0, -1.0, 0.0, -1.0]]))
-        module.feature_out.weight.copy_(torch.tensor([[1.0, -1.0], [1.0, 1.0]]))
-        module.feature_out.bias.copy_(torch.tensor([0.0, 0.5]))
-    attended = module(torch.tensor([[[3.0, -4.0]]]), torch.tensor([[True]]))
-    assert attended.weights_BRL.tolist() == [[[1.0]]]
-    assert attended.values_BRD.tolist() == [[[0.0, 14.5]]]  # hidden layer (6, 8): relu(6 - 8), 6 + 8 + 0.5
-
-
-@pytest.mark.parametrize(("self_pairs", "expected"), [(True, [[1 / 3] * 3] * 3), (False, [[0, 0.5, 0.5]])])
-def test_without_scores_all_pairs_weigh_the_same(self_pairs: bool, expected: list[list[float]]) -> None:
-    module, mask_BL = make(score="none", self_pairs=self_pairs), ragged(3)
-    pairs_BHLL = module.pairs(states(mask_BL), mask_BL)
-    torch.testing.assert_close(pairs_BHLL[0, 0, : len(expected)], torch.tensor(expected, dtype=torch.float64))
-
-
-@given(st.permutations(range(6)), st.sampled_from(["softmax", "sigmoid"]), st.booleans())
-def test_pairs_know_no_order(order: list[int], gate: str, self_pairs: bool) -> None:
-    module, mask_BL = make(gate=gate, self_pairs=self_pairs), ragged(6)
-    states_BLD = states(mask_BL)
-    attended, turned = module(states_BLD, mask_BL), module(states_BLD[:, order], mask_BL)
-    torch.testing.assert_close(turned.values_BRD, attended.values_BRD)
-    torch.testing.assert_close(turned.weights_BRL, attended.weights_BRL[..., order])
 
 
 @pytest.mark.parametrize(

@@ -1,32 +1,27 @@
-"""Weighted mean and standard deviation against NumPy in float64, written from the formulas."""
+"""Attentions whose values are no sums of states: statistics and latents, against NumPy in float64."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from drawn_modules import LENGTHS, MASK_BL, STATES_BLD, drawn
 
+from sentattn.models.attention.latent import Latent
 from sentattn.models.attention.statistics import Statistics
 
-LENGTHS = (4, 1, 2)
-MASK_BL = torch.arange(4) < torch.tensor(LENGTHS)[:, None]
-STATES_BLD = torch.randn(3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
 WEIGHTS = pytest.mark.parametrize("weights", ["attentive", "uniform"])
 
 
 def make(weights: Any) -> Statistics:
-    torch.manual_seed(3)
-    module = Statistics(dim=5, weights=weights, hidden=6).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_()
-    return module
+    return drawn(Statistics(dim=5, weights=weights, hidden=6))
 
 
 @WEIGHTS
-def test_equals_the_formulas(weights: str) -> None:
+def test_statistics_equal_the_formulas(weights: str) -> None:
     module = make(weights)
     attended = module(STATES_BLD, MASK_BL)
     p = {name: parameter.detach().numpy() for name, parameter in module.named_parameters()}
@@ -43,19 +38,6 @@ def test_equals_the_formulas(weights: str) -> None:
         np.testing.assert_allclose(attended.weights_BRL[row, 0, :n].detach(), weights_L, atol=1e-12)
         np.testing.assert_allclose(attended.values_BRD[row, 0, :5].detach(), mean, atol=1e-12)
         np.testing.assert_allclose(attended.values_BRD[row, 0, 5:].detach(), deviation, atol=1e-12)
-
-
-@WEIGHTS
-def test_equal_weights_give_the_moments_of_numpy(weights: str) -> None:
-    module = make(weights)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.zero_()
-    values_BRD = module(STATES_BLD, MASK_BL).values_BRD.detach()
-    for row, n in ((0, 4), (2, 2)):
-        states_LD = STATES_BLD[row, :n].numpy()
-        expected = np.concatenate([states_LD.mean(axis=0), states_LD.std(axis=0)])
-        np.testing.assert_allclose(values_BRD[row, 0], expected, atol=1e-12)
 
 
 @WEIGHTS
@@ -87,7 +69,30 @@ def test_gradients_are_those_of_finite_differences(weights: str) -> None:
 
 
 @pytest.mark.parametrize(("weights", "expected"), [("attentive", 64 * 100 + 64 + 64), ("uniform", 0)])
-def test_parameter_count(weights: Any, expected: int) -> None:
+def test_parameter_count_of_statistics(weights: Any, expected: int) -> None:
     module = Statistics(dim=100, weights=weights)
     assert sum(p.numel() for p in module.parameters()) == expected
     assert module.out_dim == 200
+
+
+def test_latent_equals_the_formula() -> None:
+    module = drawn(Latent(dim=5, latents=3, hidden=4))
+    attended = module(STATES_BLD, MASK_BL)
+    p = {name: parameter.detach().numpy() for name, parameter in module.named_parameters()}
+    latents = p["latents_MD"]
+    for row, n in enumerate(LENGTHS):
+        outputs = []
+        for state in STATES_BLD[row, :n].numpy():
+            shares = np.exp(latents @ state / math.sqrt(5))
+            read = state + shares @ latents / shares.sum()
+            hidden = p["network.0.weight"] @ read + p["network.0.bias"]
+            gelu = np.array([x * (1 + math.erf(x / math.sqrt(2))) / 2 for x in hidden])
+            outputs.append(read + p["network.2.weight"] @ gelu + p["network.2.bias"])
+        np.testing.assert_allclose(attended.values_BRD[row, 0].detach(), np.mean(outputs, axis=0), atol=1e-12)
+        assert attended.weights_BRL[row, 0].tolist() == [1 / n] * n + [0.0] * (4 - n)
+
+
+def test_parameter_count_of_latent() -> None:
+    module = Latent(dim=384, latents=32, hidden=64)
+    expected = 32 * 384 + (384 * 64 + 64) + (64 * 384 + 384)
+    assert sum(p.numel() for p in module.parameters()) == expected
