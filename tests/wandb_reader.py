@@ -12,7 +12,8 @@ from typing import Any
 
 from wandb.proto import wandb_internal_pb2
 
-from sentattn.loggers import Guard, LoggedRun, wandb_logger
+from sentattn.loggers import LoggedRun, wandb_logger
+from sentattn.loggers.guard import Guard
 from sentattn.loggers.wandb.upload import LOGGER
 from sentattn.run import yaml_text
 

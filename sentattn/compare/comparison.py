@@ -15,7 +15,7 @@ import numpy as np
 
 from sentattn.compare.folds import join_folds
 from sentattn.compare.metric import ACCURACY, FEWEST_ROWS, MARGIN, Metric, find_metric
-from sentattn.compare.plan import Plan, SettingPair, best_against_reference, declared_indices
+from sentattn.compare.pairs import Plan, SettingPair, best_against_reference, declared_indices
 from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs, rest
 from sentattn.compare.statistics import (
     AGREEMENT,

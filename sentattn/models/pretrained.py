@@ -6,7 +6,7 @@ import functools
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,6 +38,7 @@ Type = Literal["float32", "bfloat16"]
 Layer = int | Literal["mix"]
 NO_FOREIGN_CODE: dict[str, Any] = {"attn_implementation": None, "trust_remote_code": False}
 """Arguments by which transformers runs its own code alone: a configuration could name a program of the Hub."""
+LFS_POINTER = b"version https://git-lfs"
 SHORT, LONG = 6, 16
 """Tokens of a text without and with padding, whose states are compared."""
 TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1}
@@ -158,10 +159,11 @@ class Pretrained(Embedding):
             parts = self._tuned_parts()
             if tuned_layers is not None and tuned_layers != len(parts):
                 key = "model.embedding.tuned_layers"
-                most = (
-                    f"at most {len(parts)}, the layers up to model.embedding.layer={layer} that can be tuned one by one"
-                )
-                raise SettingError(Fault(key, "range", f"{key} must be {most}, got {tuned_layers}; null tunes all."))
+                if not parts:
+                    message = f"{key}: the layers of {config.model_type} are not tuned one by one; leave it out."
+                    raise SettingError(Fault(key, "conflict", message))
+                most = f"at most {len(parts)}, the layers up to model.embedding.layer={layer}"
+                raise SettingError(Fault(key, "range", f"{key} must be {most}, got {tuned_layers}."))
             for parameter in {*self.encoder.parameters()} - {p for layer in parts for p in layer}:
                 parameter.requires_grad_(False)
 
@@ -379,6 +381,9 @@ def count_parameters(folder: Path) -> int:
         reason = f"there are no weights as {WEIGHTS_FILE}, and {file} is missing; pickled weights are not read"
         raise _refused(folder, "missing", reason) from error
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        with suppress(OSError):
+            if (folder / file).open("rb").read(len(LFS_POINTER)) == LFS_POINTER:
+                raise _refused(folder, "missing", f"{file} is a pointer of Git LFS: type git lfs pull") from error
         raise _refused(folder, "unreadable", f"{file} cannot be read: {error}") from error
     return number
 

@@ -13,7 +13,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from sentattn.data.batching import Batch
 from sentattn.errors import Fault, TrainingError
-from sentattn.loggers import Guard
+from sentattn.loggers.guard import Guard
 from sentattn.training.lit_module import LitClassifier, State
 
 

@@ -23,7 +23,8 @@ from sentattn.data.tokenizer import RULES
 from sentattn.distributed import ranks
 from sentattn.distributed.devices import MIXED, SINGLE, is_on_gpu
 from sentattn.errors import DataError, Fault, Pruned, RunError, UserError
-from sentattn.loggers import Guard, LoggedRun, build_loggers
+from sentattn.loggers import LoggedRun, build_loggers
+from sentattn.loggers.guard import Guard
 from sentattn.metrics import MAJORITY, class_metrics, format_value, majority_share
 from sentattn.prediction.model import ENCODER_ENTRY, TEXT_SETTINGS, TOKENIZER_FILE, Classifier, LoadedRun
 from sentattn.run import MODEL_FOLDER, Run, summarize, writing

@@ -181,6 +181,7 @@ def test_progress_is_reported() -> None:
     "first",
     [
         b"the 0.1 0.2 -0.3\nroute 66 0.4 0.5 0.6\n",
+        b"route 66 0.4 0.5 0.6\nthe 0.1 0.2 -0.3\n",
         b"4 3\nthe 0.1 0.2 -0.3\nroute 66 0.4 0.5 0.6\n",
         b"4 3\nroute 66 0.4 0.5 0.6\nthe 0.1 0.2 -0.3\n",
     ],
@@ -194,11 +195,10 @@ def test_a_phrase_may_end_in_a_number(first: bytes) -> None:
     ]
 
 
-@pytest.mark.parametrize("first", [b"good nan", b"route 66"])
-def test_a_line_that_does_not_fit_the_first_is_named(first: bytes) -> None:
-    fault = fault_of(lambda: read(first + b" 0.1 0.2 0.3\nbad" + b" 0.1" * (4 - first.count(b"66")) + b"\n", "bad"))
+def test_the_line_that_lacks_a_number_is_named() -> None:
+    fault = fault_of(lambda: read(b"good nan 0.1 0.2 0.3\nbad 0.1 0.1 0.2 0.3\n", "bad"))
     assert fault.kind == "damaged"
-    assert "line 2:" in fault.message
+    assert "line 1:" in fault.message
 
 
 TEXT = "the 0.1 0.2 0.3\ncat 1 2 3\n"

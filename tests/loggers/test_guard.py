@@ -12,7 +12,8 @@ from pytorch_lightning.loggers.logger import Logger
 from tiny import tiny
 
 from sentattn import fit
-from sentattn.loggers import Guard, LoggedRun
+from sentattn.loggers import LoggedRun
+from sentattn.loggers.guard import Guard
 
 
 class Recording(Logger):

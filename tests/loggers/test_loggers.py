@@ -14,7 +14,8 @@ from wandb_reader import log
 
 from sentattn import fit
 from sentattn.config.compose import compose
-from sentattn.loggers import Guard, LoggedRun, build_loggers, require_installed
+from sentattn.loggers import LoggedRun, build_loggers, require_installed
+from sentattn.loggers.guard import Guard
 
 SUMMARY = {"best_epoch": 2, "train/loss": 0.5, "val/accuracy": 0.6, "test/accuracy": 0.75, "parameters/total": 321}
 

@@ -284,6 +284,16 @@ def with_an_id_beyond_the_vectors(folder: Path) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
 
 
+def in_an_inner_folder(folder: Path) -> None:
+    shutil.copytree(folder, folder / "0_Transformer")
+    (folder / "config.json").write_text('{"__version__": "0.3.9"}')
+
+
+def as_a_pointer_of_git_lfs(folder: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+    (folder / "model.safetensors").write_text(pointer)
+
+
 def with_code(folder: Path) -> None:
     (folder / "own.py").write_text("raise SystemExit('this code was run')")
     change_config(folder, model_type="own", auto_map={"AutoConfig": "own.Config", "AutoModel": "own.Model"})
@@ -295,6 +305,8 @@ def with_code(folder: Path) -> None:
         (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"), "missing"),
         (lambda folder: (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}'), "unsupported"),
         (with_code, "unsupported"),
+        (in_an_inner_folder, "not_found"),
+        (as_a_pointer_of_git_lfs, "missing"),
         *(
             (partial(change_config, **changes), "unsupported")
             for changes in ({"is_encoder_decoder": True}, {"is_decoder": True})
@@ -344,7 +356,6 @@ def test_an_encoder_without_attention_weights_has_no_dropout_of_them(copied: Pat
         {"cache_layers": [0, 4]},
         {"frozen": False, "tuned_layers": 4},
         {"frozen": False, "layer": 1, "tuned_layers": 2},
-        {"frozen": False, "layer": 0, "tuned_layers": 1},
     ],
 )
 def test_layers_that_are_not_there(folder: Path, settings: dict[str, Any]) -> None:

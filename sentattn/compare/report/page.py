@@ -12,7 +12,7 @@ import numpy as np
 from sentattn.compare import insight, leaderboard
 from sentattn.compare.across import Overall
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.plan import Plan
+from sentattn.compare.pairs import Plan
 from sentattn.compare.report import charts
 from sentattn.compare.report.charts import MAX_DRAWN, Chart
 from sentattn.compare.report.summaries import (

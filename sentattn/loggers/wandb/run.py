@@ -19,7 +19,7 @@ from pytorch_lightning.loggers import WandbLogger
 
 from sentattn.config.types import Node, format_values
 from sentattn.errors import first_line
-from sentattn.loggers import Axis, Guard
+from sentattn.loggers.guard import Axis, Guard
 from sentattn.loggers.wandb import upload
 from sentattn.prediction.model import Classifier
 from sentattn.rendering.png import picture
