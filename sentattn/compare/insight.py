@@ -226,7 +226,9 @@ def conclusion(insights: Sequence[Insight]) -> str:
         if not math.isnan(value := estimate.value):
             is_sure = p_values.get(name, 1.0) < LEVEL and abs(value) >= SMALLEST_FALL
             outcome = ("more" if value > 0 else "less") if is_sure else "as much"
-            groups.setdefault(outcome if name in known else "unknown", []).append(f"{name} ({rounded(estimate, 2)})")
+            groups.setdefault(outcome if name in known else "unknown", []).append(
+                f"{name} ({rounded(estimate, FAITHFULNESS.digits)})"
+            )
     clauses = [text.format(" and ".join(groups[outcome])) for outcome, text in OUTCOMES.items() if outcome in groups]
     weights = {
         insight.setting.name: [of_text for seed in insight.seeds for of_text in seed.weights] for insight in insights

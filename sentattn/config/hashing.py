@@ -58,6 +58,11 @@ def _has_no_hidden_layer(settings: Node) -> bool:
     return attention.get("score") in ("linear", "none") or attention.get("weights") == "uniform"
 
 
+def _draws_no_test_rows(settings: Node) -> bool:
+    has_rows = get_path(settings, "data.test") is not None and get_path(settings, "data.test_size") is None
+    return has_rows or get_path(settings, FOLDS) is not None
+
+
 def _reads_nothing(settings: Node) -> bool:
     return _signature(get_path(settings, "model.embedding")).constants.get("reads") is False
 
@@ -81,7 +86,7 @@ NO_EFFECT: dict[str, Condition] = {
     "data.num_buckets": _has("data.batching", "sorted", "random"),
     "data.bucket_ratio": _has("data.batching", "sorted", "random"),
     "data.train_seed": _has("data.train_size", None),
-    "data.test_seed": _has_other(FOLDS),
+    "data.test_seed": _draws_no_test_rows,
     "trainer.gradient_clip_algorithm": _has("trainer.gradient_clip_val", None),
     "data.val_by": lambda s: all(get_path(s, f"data.{split}") for split in ("val", "test")),
     **dict.fromkeys(OF_WORDS, _has_other("data.tokenizer", *WORD_TOKENIZERS)),

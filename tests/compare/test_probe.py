@@ -16,7 +16,7 @@ from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.references import add_references, probe
 from sentattn.compare.runs import Setting
 from sentattn.prediction.model import LoadedRun
-from sentattn.training.states import ChunkWriter
+from sentattn.training.states import StateCache
 
 SHORT = ["logger=none", "data=demo", "data.limit=60", "trainer.max_epochs=1", "trainer.accelerator=cpu"]
 
@@ -108,7 +108,7 @@ def test_a_stored_probe_is_read_and_states_are_not_computed_again(
     def no_encoder(*_: object) -> None:
         raise AssertionError("the states are cached")
 
-    monkeypatch.setattr(ChunkWriter, "add", no_encoder)
+    monkeypatch.setattr(StateCache, "add", no_encoder)
     first = probes(comparison_of(trained), tmp_path)
     again = probes(comparison_of(trained), tmp_path)
     assert len(list(tmp_path.glob("demo/probe/*"))) == 2

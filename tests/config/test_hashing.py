@@ -156,6 +156,8 @@ def test_a_typed_default_is_the_same_setting(line: str) -> None:
         ("data.bucket_ratio=3", "data.batching=random"),
         ("data.train_seed=1", "data.train_size=null"),
         ("data.test_seed=1", "data=table data.train=a data.folds=5"),
+        ("data.test_seed=1", "data=table data.train=a data.test=b"),
+        ("model.attention.normalizer=sparsemax", "model/attention=statistics model.attention.weights=uniform"),
         ("data.fold=1", "data=table data.train=a data.folds=5"),
         ("data.vocab_size=9", "data.tokenizer=tokenizer.json experiment=small"),
         ("data.val_by=row", "data=table data.train=a data.val=b data.test=c data.group=d"),
@@ -180,6 +182,8 @@ def test_a_setting_that_does_nothing_makes_no_setting(line: str, cause: str, tmp
     [
         ("model.attention.hidden=8", "model=relation"),
         ("loss.penalty_form=norm", "loss.penalty=1"),
+        ("data.test_seed=1", "data=table data.train=a data.test=b data.test_size=9"),
+        ("model.attention.normalizer=sparsemax", ""),
         ("data.num_buckets=3", "data.batching=fixed"),
         ("model.embedding.dtype=bfloat16", "model=pretrained model.embedding.name=encoder"),
         ("loss.label_smoothing=0.4", "model=wide model/wide=none"),
