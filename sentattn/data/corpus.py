@@ -10,9 +10,10 @@ import hashlib
 import json
 import os
 import reprlib
+import tempfile
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -343,7 +344,8 @@ def build(
     with (folder / TEXTS).open("wb") as file, (folder / TOKENS).open("wb") as tokens_file:
         for split in source.splits:
             before = len(labels)
-            rows = enumerate(source.read(split)) if limit is None else _limited(source, split, limit)
+            read = source.read(split)
+            rows = enumerate(read) if limit is None else _limited(read, limit, folder)
             for done, (position, row) in enumerate(rows, start=1):
                 is_row = isinstance(row, Row) and isinstance(row.text, str) and isinstance(row.label, int | np.integer)
                 _require(is_row, f"A row of {owner}", "must have a text and the index of its class", row)
@@ -394,10 +396,21 @@ def _sort_types(tokens: Path, numbers: Mapping[str, int]) -> list[str]:
     return words
 
 
-def _limited(source: Source, split: str, limit: int) -> Iterator[tuple[int, Row]]:
-    """Yields `limit` rows with their positions, stratified by class and evenly spread; reads twice, for all labels."""
-    kept = {*spread(np.array([row.label for row in source.read(split)], dtype=np.int64), limit).tolist()}
-    return ((position, row) for position, row in enumerate(source.read(split)) if position in kept)
+def _limited(rows: Iterable[Row], limit: int, folder: Path) -> Iterator[tuple[int, Row]]:
+    """Yields `limit` rows with their positions, stratified by class and evenly spread.
+
+    The choice depends on all labels, so all rows are written to a temporary file first: a source is slower to read twice.
+    """
+    labels, starts = array("q"), array("q")
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for row in rows:
+            labels.append(row.label)
+            starts.append(file.tell())
+            file.write(json.dumps([row.text, row.label, row.group, row.rationale]).encode() + b"\n")
+        for position in spread(np.asarray(labels), limit):
+            file.seek(starts[position])
+            text, label, group, rationale = json.loads(file.readline())
+            yield int(position), Row(text, label, group=group, rationale=rationale)
 
 
 def _write_json(file: Path, content: object) -> None:
