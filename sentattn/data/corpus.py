@@ -399,7 +399,7 @@ def _sort_types(tokens: Path, numbers: Mapping[str, int]) -> list[str]:
 def _limited(rows: Iterable[Row], limit: int, folder: Path) -> Iterator[tuple[int, Row]]:
     """Yields `limit` rows with their positions, stratified by class and evenly spread.
 
-    The choice depends on all labels, so all rows are written to a temporary file first: a source is slower to read twice.
+    The choice depends on all labels, so all rows are in a temporary file first: a source is slower to read twice.
     """
     labels, starts = array("q"), array("q")
     with tempfile.TemporaryFile(dir=folder) as file:
