@@ -166,12 +166,14 @@ def test_slices_of_stars_and_of_words(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "contrast" not in rows  # no text has a word of it
 
 
-def drawn_on_a_phone(file: Path) -> str:
-    """Returns a page as a browser of 360 columns has it; its title says if it is broken."""
+def in_browser(file: Path, width: int = 360) -> str:
+    """Returns a page as a browser of that width has it; its title says if it is broken."""
     check = (
         '<script>onerror = () => { document.title = "broken"; }; onload = () => setTimeout(() => {'
         " const page = document.documentElement;"
         ' if (page.scrollWidth > page.clientWidth) document.title = "wide"; '
+        ' for (const chart of document.querySelectorAll(".js-plotly-plot"))'
+        '   if (chart.querySelector("svg").clientWidth > chart.clientWidth) document.title = "charts overlap";'
         ' const cue = getComputedStyle(document.querySelector(".wide")).backgroundAttachment;'
         ' if (!cue.includes("local")) document.title = "without a cue"; '
         ' for (const box of document.querySelectorAll(".read")) {'
@@ -181,20 +183,21 @@ def drawn_on_a_phone(file: Path) -> str:
     file.write_text(file.read_text().replace("<style>", check, 1))
     browser = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     browser += ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    size = ["--window-size=360,800", "--virtual-time-budget=5000"]
+    size = [f"--window-size={width},800", "--virtual-time-budget=5000"]
     command = [*browser, *size, f"--user-data-dir={file.parent / 'profile'}", "--dump-dom", f"file://{file}"]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("chromium"), reason="needs Chromium")
-def test_a_browser_draws_every_chart_on_a_phone(tiny_run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_browser_draws_every_chart(tiny_run: Run, tmp_path: Path, width: int) -> None:
     file = tmp_path / "report.html"
     assert main([str(tiny_run.path), "split=val", f"report={file}"]) == 0
     charts = file.read_text().count("Plotly.newPlot(")
-    drawn = drawn_on_a_phone(file)
-    assert "<title>structured</title>" in drawn
-    assert drawn.count('class="main-svg"') >= charts
+    page = in_browser(file, width)
+    assert "<title>structured</title>" in page
+    assert page.count('class="main-svg"') >= charts
 
 
 @pytest.mark.slow
@@ -203,7 +206,7 @@ def test_a_browser_draws_every_chart_on_a_phone(tiny_run: Run, tmp_path: Path) -
 def test_long_words_do_not_make_a_phone_scroll(tmp_path: Path, text: str) -> None:
     file = tmp_path / "report.html"
     file.write_text(page_of(tmp_path, text))
-    assert "<title>2 settings on " in drawn_on_a_phone(file)
+    assert "<title>2 settings on " in in_browser(file)
 
 
 def test_accuracy_against_labels_where_settings_differ_in_them_alone(tmp_path: Path) -> None:
@@ -217,8 +220,8 @@ def test_accuracy_against_labels_where_settings_differ_in_them_alone(tmp_path: P
     accuracies = {n: [s.metrics["accuracy"].value for s in ranked if s.name.endswith(f"={n}")] for n in (100, 1000)}
     first, second = chart.figure.data
     assert tuple(first.x) == tuple(second.x) == (100, 1000)
-    drawn = [sorted(pair) for pair in zip(first.y, second.y, strict=True)]
-    assert drawn == [sorted(accuracies[n]) for n in (100, 1000)]
+    pairs = [sorted(pair) for pair in zip(first.y, second.y, strict=True)]
+    assert pairs == [sorted(accuracies[n]) for n in (100, 1000)]
     assert chart.table is not None
     assert sorted(value for _, _, n, value, _ in chart.table.rows if n == "1,000") == sorted(
         f"{100 * value:.2f}%" for value in accuracies[1000]
