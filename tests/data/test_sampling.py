@@ -100,3 +100,11 @@ def test_rows_without_groups_are_drawn_as_rows(rows: Grouped, total: int, seed: 
     kept = [label for label in set(labels) if expected[labels == label].all()]  # each keeps a row for training
     assert not (drawn & ~expected).any()
     assert sorted(labels[expected & ~drawn]) == sorted(kept)
+
+
+def test_another_seed_draws_other_groups_and_the_same_seed_the_same() -> None:
+    groups = np.repeat(np.arange(100), 3)
+    labels = groups % 2
+    first, again, other = (draw_groups(labels, groups, 60, seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
