@@ -43,12 +43,14 @@ def write_sentence_transformer(classifier: Classifier, folder: Path) -> float:
     transformer = Transformer(
         str(encoder.folder),
         max_seq_length=classifier.config["text"]["max_length"],
-        model_kwargs={"dtype": torch.float32},
+        model_kwargs={"dtype": torch.float32, "attn_implementation": None, "use_safetensors": True},
         config_kwargs={"output_hidden_states": pooling.layer != -1},
     )
     if encoder.encoder is not None:
         transformer.model.load_state_dict(encoder.encoder.state_dict(), strict=False)  # it may have a pooler too
     transformer.processor = fast_tokenizer(transformer.tokenizer, pieces)
+    # Code that an encoder names is not run here, and not where the folder is loaded with trust_remote_code=True.
+    vars(transformer.model.config).pop("auto_map", None)
     with new_folder(folder) as new:
         SentenceTransformer(modules=[transformer, pooling]).save(str(new), create_model_card=False)
         stored = SentenceTransformer(str(new), device="cpu", trust_remote_code=True, local_files_only=True)

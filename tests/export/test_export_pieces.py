@@ -145,6 +145,16 @@ def test_sentence_transformers_gives_the_vectors_of_the_model(
     assert not any(str(encoder).encode() in file.read_bytes() for file in files)
 
 
+def test_code_that_an_encoder_names_is_not_in_its_folder_for_sentence_transformers(tmp_path: Path) -> None:
+    encoder = write_encoder(tmp_path / "encoder", layers=1)
+    config = json.loads((encoder / "config.json").read_text())
+    code = {name: f"somebody/code--modeling.{name}" for name in ("AutoConfig", "AutoModel")}
+    config |= {"auto_map": code, "attn_implementation": "somebody/kernel"}
+    (encoder / "config.json").write_text(json.dumps(config))
+    sentences.write_sentence_transformer(classifier(encoder, "model=pretrained"), tmp_path / "folder")
+    assert b"somebody" not in b"".join(file.read_bytes() for file in (tmp_path / "folder").rglob("*.json"))
+
+
 def test_a_folder_for_sentence_transformers_runs_no_class_that_it_names(encoder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     sentences.write_sentence_transformer(classifier(encoder, "model=pretrained"), folder)
