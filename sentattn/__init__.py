@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sentattn.compare.__main__ import leaderboard
+    from sentattn.data.readers.states import save_states
     from sentattn.sweep.search import search
     from sentattn.train import fit, fit_grid
     from sentattn.trained import load
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "fit", "fit_grid", "leaderboard", "load", "search"]
-MODULES = {"leaderboard": "compare.__main__", "load": "trained", "search": "sweep.search"}
+__all__ = ["__version__", "fit", "fit_grid", "leaderboard", "load", "save_states", "search"]
+MODULES = {
+    "leaderboard": "compare.__main__",
+    "load": "trained",
+    "save_states": "data.readers.states",
+    "search": "sweep.search",
+}
 """Where the functions are that are not in `train`."""
 
 

@@ -6,7 +6,8 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
   run         run directory, `latest`, or hf://USER/NAME on the Hugging Face Hub; it may also be typed without a key
   text        a text, taken as it was typed
   input       file of texts: .txt (one a line) or a table, .csv, .tsv, .json, .jsonl, .parquet or .xlsx, or several
-              tables as a list or a pattern; `-` reads lines of text from the standard input
+              tables as a list or a pattern; `-` reads lines of text from the standard input. For model=states a file
+              or folder of states, with the table of its rows beside it, if there is one
   column      the table's column of texts, or several, which are joined, as column=[title,body]; default those of the
               table that the run was trained on, or `text`
   header      header=false: a CSV without a header, whose columns are numbers, as column=2; default header=true
@@ -54,7 +55,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sentattn.config import command_line, types
 from sentattn.console import Progress
@@ -66,6 +67,9 @@ from sentattn.prediction.frames import free_name, prediction_columns, prediction
 from sentattn.prediction.prediction import NO_TEXT, OPTIONS, Prediction
 from sentattn.rendering import PAGE_ENDINGS, require_format, save
 from sentattn.run import replacing, writing
+
+if TYPE_CHECKING:
+    from sentattn.prediction.model import Classifier
 
 KEYS = {
     "run": "str",
@@ -161,6 +165,7 @@ def main(arguments: list[str]) -> None:
     settings = command_line.raw_arguments(arguments, KEYS, required=["run"])
     _check(settings)
 
+    from sentattn.models.states import States
     from sentattn.prediction.model import load
     from sentattn.training.signals import Signals
 
@@ -175,11 +180,15 @@ def main(arguments: list[str]) -> None:
     options = READING._replace(header=header, encoding=settings.get("encoding", tables.UTF8), quotes=quotes)
     text = settings.get("text", "")
     columns, rows = [COLUMN], iter([Row("text", {COLUMN: text}, text)])
-    if source:
+    is_of_states = isinstance(classifier.model.embedding, States)
+
+    if source and is_of_states:
+        columns, rows = read_states(source, classifier, options, cache=trained.get("cache_dir"))
+    elif source:
         columns, rows = read_rows(source, column=column, options=options)
     pairs = settings.get("pairs", not source and _shows_pairs(settings))
     summary = Summary(max_plotted=MAX_PLOTTED_WITH_PAIRS if pairs else MAX_PLOTTED)
-    if "output" in settings and source not in ("", STDIN):
+    if "output" in settings and source not in ("", STDIN) and not is_of_states:
         summary.total = sum(1 for _ in read_rows(source, column=column, options=options)[1])
 
     typed = {key: settings[key] for key in (*OPTIONS, "batch_size") if key in settings}
@@ -194,7 +203,7 @@ def main(arguments: list[str]) -> None:
     rows = summary.count(predict_rows(rows, predict), source)
     if "output" in settings:
         with Signals():  # the file that was begun is removed
-            like = dialect(source, column=column, options=options)
+            like = dialect("" if is_of_states else source, column=column, options=options)
             names, top = classifier.labels, settings.get("top")
             write_predictions(Path(settings["output"]), rows, columns=columns, labels=names, top=top, dialect=like)
         print(f"{summary.predictions:,} predictions in {settings['output']}")
@@ -273,6 +282,46 @@ def read_rows(
         for row in rows if {*JSON_ENDINGS} & {*path.suffixes} else itertools.islice(rows, 1):
             columns |= dict.fromkeys(row.values)
     return list(columns), _table_rows(paths, names, options)
+
+
+def read_states(
+    source: str, classifier: Classifier, options: Options, *, cache: str | None = None
+) -> tuple[list[str], Iterator[Row]]:
+    """Returns the columns and rows of the table beside a file of states, whose rows a classifier then reads.
+
+    Without a table, the column `row` numbers them.
+
+    Raises:
+        DataError: If the file cannot be read, its width is not that of the model, or it has other rows than the table.
+    """
+    from sentattn.data.datasets.states import ROW, shown
+    from sentattn.data.readers.states import open_states, rows_table
+    from sentattn.data.states import StateTable, StateTokenizer
+
+    states, path = open_states(source, "input", cache), rows_table(source)
+    table = StateTable([states])
+    known: dict[str, Any] = {}
+    tokenizer = StateTokenizer(max_length=classifier.tokenizer.max_length, clip=classifier.tokenizer.clip)
+    tokenizer.find = known.get
+    classifier.open(tokenizer, table)
+    if path is None:
+        records = [tables.Record(f"row {number}", {ROW: number}) for number in range(len(states))]
+    else:
+        records = list(tables.records(path, [], "", options))
+    if len(records) != len(states):
+        message = f"input={source} has states of {len(states):,} rows, and {path} has {len(records):,}."
+        raise DataError(Fault("input", "conflict", message))
+
+    def rows() -> Iterator[Row]:
+        for number, record in enumerate(records):
+            places = states.places(number)
+            text = record.values.get(COLUMN)
+            name = f"row {record.values.get(ROW, number)}"
+            text, spans = shown(record, path, text if isinstance(text, str) else "", name, len(places))
+            known[text] = ((places + table.starts[0]).astype("int32"), spans)
+            yield Row(record.where, record.values, text)
+
+    return list(dict.fromkeys(name for record in records for name in record.values)), rows()
 
 
 def dialect(source: str, *, column: str | Sequence[str], options: Options) -> tuple[str, bool]:

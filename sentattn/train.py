@@ -69,6 +69,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentattn.config import command_line
+from sentattn.config.hashing import reads_states
 from sentattn.config.schema import FOLDS
 from sentattn.config.targets import needed_trust
 from sentattn.distributed.devices import rank_info
@@ -199,16 +200,17 @@ def _report(runs: Sequence[Run]) -> None:
     from sentattn.distributed import ranks
 
     if ranks.is_rank_zero() and runs:
-        path = runs[-1].path
-        split = "" if runs[-1].settings["test"] else " split=val"
+        path, settings = runs[-1].path, runs[-1].settings
+        split = "" if settings["test"] else " split=val"
         print(f"compare it with others:\n  python -m sentattn.compare {shlex.quote(str(path.parents[1]))}{split}")
-        print(f"read a text with it:\n{predict_command(path, needed_trust(runs[-1].settings))}")
+        read, source = ("predict states", "input=FILE") if reads_states(settings) else ("read a text", 'text="..."')
+        print(f"{read} with it:\n{predict_command(path, needed_trust(settings), source)}")
 
 
-def predict_command(path: Path, trust: str = "") -> str:
+def predict_command(path: Path, trust: str = "", source: str = 'text="..."') -> str:
     """Returns the command that predicts with a run, in lines of at most 80 columns where the path allows it."""
-    command, text = f"  python -m sentattn.predict run={shlex.quote(str(path))}{trust}", 'text="..."'
-    return f"{command} {text}" if len(command) + len(text) < 80 else f"{command} \\\n    {text}"
+    command = f"  python -m sentattn.predict run={shlex.quote(str(path))}{trust}"
+    return f"{command} {source}" if len(command) + len(source) < 80 else f"{command} \\\n    {source}"
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from sentattn.console import Format, Progress, Table, markdown_lines, table_line
 from sentattn.errors import Fault, UserError, require_packages
 from sentattn.insight.diagnostics import Diagnostics, diagnose, rank_correlation, ranks, sample
 from sentattn.metrics import Floats, Ints
-from sentattn.prediction.model import LoadedRun
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ def _diagnose(
     file = run.path / FILE.format(split=split, rows=len(indices))
     if (stored := Diagnostics.load(file)) is not None and len(stored.weights) == len(indices):
         return stored
-    rows, classifier = data().split(split), LoadedRun(run.path, trust=run.run.trust).classifier
+    classifier, rows = run.open_model(split, data().split(split))
     encoded = classifier.tokenizer.encode([rows.texts(i) for i in indices])
     rationales = [rows.rationale(i) for i in indices]
     stage = partial(progress, f"insight of {run.path.parent.name}/{run.path.name}")

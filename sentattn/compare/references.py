@@ -136,7 +136,7 @@ class Source(NamedTuple):
 
 
 def _is_pretrained(run: EvaluatedRun) -> bool:
-    return bool(get_path(run.settings, f"model.embedding.{TARGET_KEY}") == PRETRAINED)
+    return run.reads_states or bool(get_path(run.settings, f"model.embedding.{TARGET_KEY}") == PRETRAINED)
 
 
 def add_references(names: Sequence[str], comparisons: Sequence[Comparison], folder: Path) -> list[Comparison]:
@@ -251,6 +251,9 @@ def _sources(names: Sequence[str], comparison: Comparison) -> Iterator[Source]:
     @cache
     def read() -> tuple[TextData, Inputs]:
         data = run.read_data(comparison.split)
+        if data.states is not None:
+            message = f"reference={name} reads texts, and data=states has states: type reference={PROBE}."
+            raise RunError(Fault("reference", "unsupported", message))
         return data, {None: {split: _words(data, split) for split in SPLITS}}
 
     for name in names:
@@ -276,14 +279,16 @@ def _probes(comparison: Comparison) -> Iterator[Source]:
     """Yields mean and first state of each pretrained encoder of the runs, as they read it and clip long texts."""
     by_reading: dict[str, EvaluatedRun] = {}
     for run in filter(_is_pretrained, comparison.runs):
-        by_reading.setdefault(json.dumps([get_path(run.settings, key) for key in ENCODER + CLIPPING]), run)
+        reading = [run.result.get("encoder"), *(get_path(run.settings, key) for key in ENCODER + CLIPPING)]
+        by_reading.setdefault(json.dumps(reading), run)
     for run in by_reading.values():
         model = LoadedRun(run.path, trust=run.run.trust).classifier.model
-        encoder = model.embedding
-        assert isinstance(encoder, Pretrained)
+        encoder, parameters = model.embedding, 0
         read = cache(partial(_read_states, run, comparison.split, model))
-        node: Tree = {"name": PROBE, "encoder": encoder.fingerprint, "layer": encoder.layer, "dtype": encoder.dtype}
-        parameters = count_parameters(encoder.folder)
+        node: Tree = {"name": PROBE, "encoder": run.result.get("encoder")}
+        if isinstance(encoder, Pretrained):
+            node |= {"encoder": encoder.fingerprint, "layer": encoder.layer, "dtype": encoder.dtype}
+            parameters = count_parameters(encoder.folder)
         for states in STATES:
             yield Source(run, {**node, "states": states}, read, CLIPPING, parameters)
 
@@ -291,16 +296,19 @@ def _probes(comparison: Comparison) -> Iterator[Source]:
 def _read_states(run: EvaluatedRun, split: str, model: TextClassifier) -> tuple[TextData, Inputs]:
     """Returns the data of a run, with the mean of the states of each row, (N, E), and the first, by split."""
     encoder, device = model.embedding, torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    assert isinstance(encoder, Pretrained)
-    data, width = run.read_data(split), encoder.width_of(encoder.layer)
+    data, width = run.read_data(split), encoder.out_dim
+    if isinstance(encoder, Pretrained):
+        width = encoder.width_of(encoder.layer)
     pooled: dict[str | None, dict[str, Floats]] = {states: {} for states in STATES}
     with Progress() as progress:
-        use_cached_states(data, model, device, progress, test=True)
+        if isinstance(encoder, Pretrained):
+            use_cached_states(data, model, device, progress, test=True)
         for name in SPLITS:
             mean_NE, first_NE = (np.empty((len(data.split(name)), width)) for _ in pooled)
             for number, batch in enumerate(batches := data.batches(name), start=1):
                 states_BLE, mask_BL1 = batch.states_BLE, batch.mask_BL[..., None]
                 if states_BLE is None:
+                    assert isinstance(encoder, Pretrained)
                     [states_BLE] = encoder.encode(batch.tokens_BL.to(device), batch.mask_BL.to(device))
                     states_BLE = states_BLE.cpu()
                 mean_NE[batch.rows_B] = (states_BLE.double() * mask_BL1).sum(dim=1) / mask_BL1.sum(dim=1)

@@ -21,7 +21,7 @@ import yaml
 from sentattn.compare.metric import ACCURACY, METRICS, OF_PROBABILITIES, Metric
 from sentattn.compare.statistics import UNKNOWN_TERM, Estimate
 from sentattn.config.groups import Choices, get_path
-from sentattn.config.hashing import counted, default, hashed
+from sentattn.config.hashing import counted, default, hashed, reads_states
 from sentattn.config.parameters import leaves
 from sentattn.config.schema import CHOICES_KEY, FOLDS, INIT_FROM, SEEDS
 from sentattn.config.targets import TARGET_KEY, check_targets, label, needed_trust
@@ -49,7 +49,9 @@ from sentattn.run import (
 )
 
 if TYPE_CHECKING:
+    from sentattn.data.corpus import Split
     from sentattn.data.datamodule import TextData
+    from sentattn.prediction.model import Classifier
 
 CALIBRATED = "calibration_error_calibrated"
 """The mean calibration error of a perfectly calibrated model with the same confidences."""
@@ -127,6 +129,22 @@ class EvaluatedRun:
         """Hash of the training, validation and test rows."""
         return self.result.get("data_fingerprint")
 
+    @property
+    def reads_states(self) -> bool:
+        """Whether the model reads states from files, which are other ones for each run."""
+        return reads_states(self.settings)
+
+    def open_model(self, split: str, rows: Split) -> tuple[Classifier, Split]:
+        """Returns the model, and the rows as it reads them: their texts, or the states of its own files."""
+        from sentattn.prediction.model import LoadedRun
+
+        classifier = LoadedRun(self.path, trust=self.run.trust).classifier
+        if self.reads_states:
+            data = self.read_data(split)
+            classifier.open(data.tokenizer, data.states)
+            rows = data.split(split)
+        return classifier, rows
+
     def read_data(self, split: str) -> TextData:
         """Reads the texts again; a `UserError` if they cannot be read or are not those that the run was trained on."""
         from sentattn import build
@@ -147,8 +165,11 @@ class EvaluatedRun:
         data = build.build_data(check_targets(settings, Choices.of(), trust=self.run.trust))
         with Progress() as progress:
             data.prepare(progress)
-        if data.fingerprint != self.fingerprint:
-            message = f"data={self.result['data']} has other texts now than when {self.path} was trained."
+        states = data.states.fingerprint if self.reads_states and data.states else None
+        has_other_states = states is not None and states != self.result["encoder"]
+        if data.fingerprint != self.fingerprint or has_other_states:
+            rows = "states" if has_other_states else "texts"
+            message = f"data={self.result['data']} has other {rows} now than when {self.path} was trained."
             raise RunError(Fault("data.path", "conflict", message))
         return data
 

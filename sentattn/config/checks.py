@@ -9,7 +9,7 @@ from typing import Any
 from sentattn.config import types
 from sentattn.config.arguments import NOT_TYPED, Argument, FaultAt
 from sentattn.config.groups import LIST_GROUPS, MISSING_VALUE, Choices, get_path, group_of, load, nodes
-from sentattn.config.hashing import OF_WORDS, WORD_TOKENIZERS
+from sentattn.config.hashing import OF_WORDS, WORD_TOKENIZERS, reads_states
 from sentattn.config.parameters import known, leaves, read, settable
 from sentattn.config.schema import BETTER, COMMAND_KEYS, FIXED_IN_TRAINING, FOLD, FOLDS, TOP
 from sentattn.config.targets import TARGET_KEY
@@ -21,6 +21,7 @@ OPTIONAL = ("experiment", "model/wide", "callbacks")
 
 ATTENTION, PENALTY, LENGTH = "model/attention", "loss.penalty", "data.max_length"
 CLIP, PRECISION, METRIC, MODE = "trainer.gradient_clip_val", "trainer.precision", "objective.metric", "objective.mode"
+STATE_DATA = "sentattn.data.datasets.states.States"
 POSITIONS = ("model.embedding.positions", "model.attention.position_bias")
 """Numbers of positions; texts may not be longer."""
 
@@ -225,6 +226,7 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Yields the settings of each conflict, the kind of fault, and the message."""
     yield from _nothing_learned(c)
     yield from _words_alone(c)
+    yield from _states_alone(c)
     yield from _folds_alone(c)
     if c.value("data.test_size") == 0 and c.value("test") is True:
         yield ("data.test_size",), "conflict", "data.test_size=0 leaves no rows to test on: type test=false with it."
@@ -278,6 +280,25 @@ def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str
         attention = f"{ATTENTION}={c.chosen.get(ATTENTION, node.get(TARGET_KEY))}"
         message = f"{PENALTY}={penalty} has no effect: {attention} has no weights to learn; leave it at 0."
         yield (PENALTY,), "no_effect", message
+
+
+def _states_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Refuses states without a model of states, the reverse, and settings of words beside them."""
+    has_states = c.value(f"data.{TARGET_KEY}") == STATE_DATA
+    if reads_states(c.settings) != has_states:
+        message = "data=states needs a model that reads states: type model=states, or model/embedding=states."
+        if not has_states:
+            message = "A model with model/embedding=states reads states: type data=states data.train=FILE."
+        yield ("data", "model", "model/embedding"), "conflict", message
+    if not has_states:
+        return
+    if not any(c.value(f"data.{split}") for split in ("train", "val", "test")):
+        yield ("data.train",), "missing", "data=states has no states: type data.train=FILE."
+    for key in (*OF_WORDS, "data.tokenizer", "data.mirror"):
+        if c.is_typed(key) and c.value(key) is not None:
+            yield (key,), "no_effect", f"{key}={as_typed(c.value(key))} has no effect on states: leave it out."
+    if c.chosen.get("model/wide", "none") != "none":
+        yield ("model/wide",), "conflict", "model/wide reads n-grams of words, and states have none: leave it out."
 
 
 def _words_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:

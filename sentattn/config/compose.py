@@ -21,9 +21,9 @@ from yaml import YAMLError
 
 from sentattn.config import types
 from sentattn.config.arguments import NOT_TYPED, Argument, read, split_folders
-from sentattn.config.checks import Composition, check_combinations, check_settings, flat
+from sentattn.config.checks import STATE_DATA, Composition, check_combinations, check_settings, flat
 from sentattn.config.groups import LIST_GROUPS, MISSING_VALUE, Choices, conf_dir, defaults, get_path, load
-from sentattn.config.hashing import WORD_TOKENIZERS
+from sentattn.config.hashing import WORD_TOKENIZERS, reads_states
 from sentattn.config.parameters import known, source_hash, type_of
 from sentattn.config.schema import CHOICES_KEY, CODE_KEY, KEPT_BY_TRAINED_MODEL, RAW, REFERENCE, TOP, TRAIN
 from sentattn.config.targets import TARGET_KEY, check_targets, is_own, targets_in
@@ -31,6 +31,7 @@ from sentattn.config.types import Node, Tree
 from sentattn.errors import DataError, Fault, SettingError, closest, first_line, suggestion
 
 VECTORS, SIZE, LENGTH = "data.vectors", "model.embedding.size", "data.max_length"
+CACHE = "data.cache_dir"
 ENCODER_KEY, REVISION_KEY, TOKENIZER_KEY = "model.embedding.name", "model.embedding.revision", "data.tokenizer"
 PRETRAINED = "sentattn.models.pretrained.Pretrained"
 LENGTH_OF_WORDS, LENGTH_OF_PIECES = 600, 256
@@ -170,8 +171,10 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str]
 
 
 def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
-    """Returns the typed values and, before them, the size of the embedding if it starts from vectors."""
+    """Returns the typed values and, before them, the size of the embedding if files of vectors or states say it."""
     typed = {argument.key: argument for argument in values}
+    if reads_states(c.written):
+        return _with_width(c, values)
     vectors = typed[VECTORS].text if VECTORS in typed else get_path(c.written, VECTORS)
     if not vectors or types.parse(vectors) is None:
         return values
@@ -191,6 +194,22 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
     if SIZE in typed and typed[SIZE].value != size:
         message = f"{typed[SIZE]} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."
         c.refuse(typed[SIZE], "conflict", message)
+    return [Argument(NOT_TYPED, SIZE, str(size), size), *values]
+
+
+def _with_width(c: Composition, values: list[Argument]) -> list[Argument]:
+    """Returns the typed values and, before them, the width of the states that are read; 1 if they are refused."""
+    from sentattn.data.readers.states import open_states
+
+    size, typed = 1, {argument.key: argument.text for argument in values}
+    if get_path(c.written, f"data.{TARGET_KEY}") == STATE_DATA:
+        for key in ("data.train", "data.val", "data.test"):
+            if types.parse(file := typed.get(key, get_path(c.written, key)) or "null") is None:
+                continue
+            try:
+                size = open_states(file, key, typed.get(CACHE, get_path(c.written, CACHE))).states_MD.shape[1]
+            except DataError as error:
+                c.faults.append((c.position(key), error.faults[0]))
     return [Argument(NOT_TYPED, SIZE, str(size), size), *values]
 
 
@@ -215,7 +234,9 @@ def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
 def _fill_length(c: Composition) -> None:
     """Writes how many tokens of a text are read where the tokenizer decides it."""
     data = c.written.get("data")
-    if isinstance(data, dict) and data.get("max_length") is None and "max_length" in known(data).parameters:
+    if not isinstance(data, dict) or data.get(TARGET_KEY) == STATE_DATA:
+        return
+    if data.get("max_length") is None and "max_length" in known(data).parameters:
         is_of_words = data.get("tokenizer", WORD_TOKENIZERS[0]) in WORD_TOKENIZERS
         data["max_length"] = LENGTH_OF_WORDS if is_of_words else LENGTH_OF_PIECES
 

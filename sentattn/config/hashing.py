@@ -33,11 +33,18 @@ WORD_TOKENIZERS = ("words", "basic_english", "spacy")
 OF_WORDS = ("data.lowercase", "data.normalize", "data.vocab_size", "data.min_count", "data.vectors")
 """Settings of the word vocabulary."""
 ENCODER = "model.embedding.name"
+STATES = "sentattn.models.states.States"
+"""The embedding that reads states from files."""
 OF_TUNING = tuple(f"model.embedding.{key}" for key in ("lr", "layer_decay", "tuned_layers", "attention_dropout"))
 """Settings of a pretrained encoder that is tuned."""
 IN_LABEL = ("_target_", "_code_", "name", "freeze_attention", "attend")
 """Settings of a model that its label says."""
 Condition: TypeAlias = Callable[[Node], bool]
+
+
+def reads_states(settings: Node) -> bool:
+    """Whether the model of these settings reads states from files."""
+    return bool(get_path(settings, f"model.embedding.{TARGET_KEY}") == STATES)
 
 
 def _has(path: str, *values: object) -> Condition:
@@ -159,6 +166,8 @@ def changes(settings: Node) -> Tree:
         return value not in legal and not str(expected).startswith("${")
 
     values = {"experiment": chosen.get("experiment"), ENCODER: Path(get_path(settings, ENCODER) or "").name}
+    if reads_states(settings):
+        values["data.train"] = Path(get_path(settings, "data.train") or "").name
     changed = {path: value for path, value in values.items() if value}
     for path, value in counted(settings).items():
         if path.startswith("model.") and path.rpartition(".")[2] not in IN_LABEL and is_changed(path, value):

@@ -147,12 +147,12 @@ REFERENCE = re.compile(r"\$\{[^}]*\}?")
 COLUMN_KEYS = frozenset({"data.text", "data.label", "data.group"})
 """Keys that hold the name of a column."""
 
-LIST_KEYS = frozenset({"data.text", "data.train", "data.val", "data.test"})
+LIST_KEYS = frozenset({"data.text", "data.train", "data.val", "data.test", "data.rows"})
 """Raw keys that hold a name or, in brackets, a list of names; see `types.parse_names`."""
 
 RAW = frozenset(
     COLUMN_KEYS
-    | {f"data.{key}" for key in ("path", "train", "val", "test", "dataset", "config", "revision")}
+    | {f"data.{key}" for key in ("path", "train", "val", "test", "rows", "dataset", "config", "revision")}
     | {f"data.{key}" for key in ("vectors", "cache_dir", "mirror", "tokenizer")}
     | {"output_dir", "from", "match_parameters", "resume", "run", INIT_FROM}
     | {"model.embedding.name", "model.embedding.revision"}

@@ -14,7 +14,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
@@ -29,13 +29,16 @@ from torch.utils.data import Dataset
 from sentattn.data.batching import Batch
 from sentattn.data.cache import Progress, cached, no_progress
 from sentattn.data.pieces import PieceTokenizer
-from sentattn.data.tokenizer import CHUNK, LINE_BREAK_TAG, PAD_ID, Tokenizer, WordTypes, clipped, kept_positions
+from sentattn.data.states import StateTable, StateTokenizer
+from sentattn.data.tokenizer import CHUNK, LINE_BREAK_TAG, PAD_ID, Span, Tokenizer, WordTypes, clipped, kept_positions
 from sentattn.errors import DataError, Fault
 
 FORMAT = 2
 NO_GROUP = -1
 """Group number of a row without a group."""
 Rows: TypeAlias = NDArray[np.int64]
+Types: TypeAlias = WordTypes | PieceTokenizer | StateTokenizer
+"""What splits texts into tokens and numbers these, or finds those of rows of states."""
 META, WORDS, GROUPS, TOKENS, TEXTS = "meta.json", "words.json", "groups.json", "tokens.bin", "texts.bin"
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 """What opening a corpus raises if a file is missing or was changed."""
@@ -55,12 +58,21 @@ class Row:
         label: Index of its class in `Source.labels`.
         group: Name of the rows that belong together, such as their film, or "".
         rationale: Character spans that decide the label, where they are known.
+        key: What its id is a hash of; None for the text.
+        tokens: Ids of its states; None for the tokens of the text.
+        spans: The characters of the text that each of `tokens` stands for.
     """
 
     text: str
     label: int
     group: str = ""
     rationale: tuple[tuple[int, int], ...] = ()
+    key: str | None = None
+    tokens: tuple[int, ...] | None = None
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+_values = attrgetter(*(field.name for field in fields(Row)))
 
 
 class Source(ABC):
@@ -157,10 +169,15 @@ class Corpus:
         groups: NDArray[np.int64] = np.array(numbers, dtype=np.int64)[self._arrays["row_groups"]]
         return groups
 
-    def rationale(self, row: int) -> list[tuple[int, int]]:
+    def rationale(self, row: int) -> list[Span]:
         """Returns the character spans that decide the label of a row; empty where they are unknown."""
         start, end = self._arrays["rationale_offsets"][row : row + 2]
         return [(int(first), int(last)) for first, last in self._arrays["rationales"][start:end]]
+
+    def spans(self, row: int) -> list[Span]:
+        """Returns the character spans of the tokens of a row of states."""
+        start, end = self.token_offsets[row : row + 2]
+        return [(int(first), int(last)) for first, last in self._arrays["spans"][start:end]]
 
 
 class Split(Dataset[Batch]):
@@ -169,8 +186,9 @@ class Split(Dataset[Batch]):
     Args:
         corpus: All rows.
         rows: Row numbers of the split, in order.
-        ids: Id of each word type of the corpus.
+        ids: Id of each word type of the corpus; None where a token is its id.
         tokenizer: The tokenizer, which says how rows are clipped and which special tokens are around them.
+        states: The states of the tokens of `data=states`, which batches then have.
 
     Attributes:
         gather_states: Returns the states of a frozen encoder for some rows, (B, length, E), which batches then have.
@@ -183,13 +201,20 @@ class Split(Dataset[Batch]):
     """
 
     def __init__(
-        self, corpus: Corpus, rows: NDArray[np.int64], *, ids: NDArray[np.int64], tokenizer: Tokenizer
+        self,
+        corpus: Corpus,
+        rows: NDArray[np.int64],
+        *,
+        ids: NDArray[np.int64] | None,
+        tokenizer: Tokenizer,
+        states: StateTable | None = None,
     ) -> None:
         self._corpus = corpus
         self._rows = rows
         self._starts = corpus.token_offsets[rows]
         self._whole_lengths = corpus.lengths[rows]
         self._ids = ids
+        self._states = states
         self._prefix, self._suffix = tokenizer.prefix, tokenizer.suffix
         around = len(self._prefix) + len(self._suffix)
         self._max_length = None if tokenizer.max_length is None else tokenizer.max_length - around
@@ -208,15 +233,18 @@ class Split(Dataset[Batch]):
         rows_B = np.atleast_1d(np.asarray(rows, dtype=np.int64))
         tokens_BL, mask_BL = self.tokens(rows_B)
         tokens, mask, labels, indices = map(torch.from_numpy, (tokens_BL, mask_BL, self.labels[rows_B], rows_B))
-        gather = self.gather_states
-        states = None if gather is None else gather(rows_B, tokens_BL.shape[1])
+        states = None
+        if self._states is not None:
+            states = self._states.look_up(tokens_BL)
+        elif self.gather_states is not None:
+            states = self.gather_states(rows_B, tokens_BL.shape[1])
         return Batch(tokens, mask, labels, indices, self.lengths[rows_B], states)
 
     def tokens(self, rows_B: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Returns the padded ids of rows, and the mask of the real tokens, both (B, L)."""
         positions_BL, mask_BL = kept_positions(self._whole_lengths[rows_B], self._max_length, self._clip)
         types_BL = self._corpus.tokens[self._starts[rows_B, None] + positions_BL]
-        tokens_BL = np.where(mask_BL, self._ids[types_BL], PAD_ID)
+        tokens_BL = np.where(mask_BL, types_BL if self._ids is None else self._ids[types_BL], PAD_ID)
         if len(self._prefix) or len(self._suffix):
             return _surround(tokens_BL, mask_BL, self._prefix, self._suffix)
         return tokens_BL, mask_BL
@@ -275,7 +303,7 @@ def open_corpus(
     cache: Path,
     *,
     name: str,
-    types: WordTypes | PieceTokenizer,
+    types: Types,
     limit: int | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Corpus, list[str]]:
@@ -285,7 +313,7 @@ def open_corpus(
         source: Labelled texts.
         cache: The folder of all corpora.
         name: The beginning of the name of the corpus's folder.
-        types: What splits texts into tokens and numbers these; it has read nothing yet.
+        types: What tokens are; it has read nothing yet.
         limit: Most rows of each split, or None.
         progress: Called with the progress of the work.
 
@@ -326,9 +354,7 @@ def _require(condition: object, subject: str, legal: str, value: object) -> None
         raise DataError(Fault("data", "type", f"{subject} {legal}, got {reprlib.repr(value)}."))
 
 
-def build(
-    source: Source, folder: Path, *, types: WordTypes | PieceTokenizer, limit: int | None, progress: Progress
-) -> None:
+def build(source: Source, folder: Path, *, types: Types, limit: int | None, progress: Progress) -> None:
     """Reads a source and writes its corpus, whose words are `types`, into an empty folder.
 
     Raises:
@@ -338,7 +364,7 @@ def build(
     splits: dict[str, tuple[int, int]] = {}
     columns = {name: array("q") for name in ("labels", "positions")}  # in all about 50 bytes per row
     columns |= {name: array("q", [0]) for name in ("text_offsets", "token_offsets", "rationale_offsets")}
-    columns |= {name: array("i") for name in ("row_groups", "rationales")}
+    columns |= {name: array("i") for name in ("row_groups", "rationales", "spans")}
     labels, text_offsets, rationales = columns["labels"], columns["text_offsets"], columns["rationales"]
     row_ids, groups = bytearray(), dict[str, int]()
     with (folder / TEXTS).open("wb") as file, (folder / TOKENS).open("wb") as tokens_file:
@@ -352,12 +378,18 @@ def build(
                 text = row.text.encode()
                 file.write(text)
                 text_offsets.append(text_offsets[-1] + len(text))
-                tokens = types.read(row.text)
+                if row.tokens is None:
+                    assert not isinstance(types, StateTokenizer), "rows of states have their ids"
+                    tokens = types.read(row.text)
+                else:
+                    tokens = array("i", row.tokens)
+                columns["spans"].extend(chain.from_iterable(row.spans))
                 tokens.tofile(tokens_file)
                 columns["token_offsets"].append(columns["token_offsets"][-1] + len(tokens))
                 labels.append(row.label)
                 columns["positions"].append(position)
-                row_ids += hashlib.sha256(text).hexdigest()[:ID_DIGITS].encode()
+                key = text if row.key is None else row.key.encode()
+                row_ids += hashlib.sha256(key).hexdigest()[:ID_DIGITS].encode()
                 columns["row_groups"].append(groups.setdefault(row.group, len(groups)))
                 rationales.extend(chain.from_iterable(row.rationale))
                 columns["rationale_offsets"].append(len(rationales) // 2)
@@ -371,10 +403,10 @@ def build(
             _require(unknown is None, f"The label of a row of {owner}", legal, unknown)
             splits[split] = (before, len(labels))
     for name, column in columns.items():
-        np.save(folder / f"{name}.npy", np.asarray(column).reshape((-1, 2) if column is rationales else -1))
+        np.save(folder / f"{name}.npy", np.asarray(column).reshape((-1, 2) if name in ("rationales", "spans") else -1))
     np.save(folder / "row_ids.npy", np.frombuffer(row_ids, dtype=f"S{ID_DIGITS}"))
     _write_json(folder / GROUPS, list(groups))
-    words = types.pieces if isinstance(types, PieceTokenizer) else _sort_types(folder / TOKENS, types.numbers)
+    words = _sort_types(folder / TOKENS, types.numbers) if isinstance(types, WordTypes) else types.pieces
     _write_json(folder / WORDS, words)
     sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
     meta = {"format": FORMAT, "splits": splits, "classes": source.labels, "ordered": source.ordered, "bytes": sizes}
@@ -406,11 +438,10 @@ def _limited(rows: Iterable[Row], limit: int, folder: Path) -> Iterator[tuple[in
         for row in rows:
             labels.append(row.label)
             starts.append(file.tell())
-            file.write(json.dumps([row.text, row.label, row.group, row.rationale]).encode() + b"\n")
+            file.write(json.dumps(_values(row)).encode() + b"\n")
         for position in spread(np.asarray(labels), limit):
             file.seek(starts[position])
-            text, label, group, rationale = json.loads(file.readline())
-            yield int(position), Row(text, label, group=group, rationale=rationale)
+            yield int(position), Row(*json.loads(file.readline()))
 
 
 def _write_json(file: Path, content: object) -> None:

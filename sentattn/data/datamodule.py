@@ -16,9 +16,10 @@ from sentattn.config.schema import TRAIN
 from sentattn.config.types import Count, Whole, checked, name_fault
 from sentattn.data.batching import BatchLoader, FixedBuckets, ShuffledBatches, TrainingOrder, length_batches
 from sentattn.data.cache import Progress, cache_folder, no_progress
-from sentattn.data.corpus import Corpus, Source, Split, cut_texts, open_corpus
+from sentattn.data.corpus import Corpus, Source, Split, Types, cut_texts, open_corpus
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.splits import MAX_SHOWN, Division, few_rows, odd_labels, select
+from sentattn.data.states import StateTable, StateTokenizer, corpus_rows
 from sentattn.data.tokenizer import RULES, Tokenizer, WordTypes
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
 from sentattn.errors import DataError, Fault, SettingError
@@ -71,6 +72,7 @@ class TextData(Division, LightningDataModule, ABC):
         tokenizer: The tokenizer with the vocabulary of the training rows.
         fingerprint: Hash over texts and labels of all splits.
         word_vectors: The pretrained vectors, or None.
+        states: The states of the tokens, of `data=states`.
         report: Messages about the data for the user.
     """
 
@@ -79,6 +81,7 @@ class TextData(Division, LightningDataModule, ABC):
     tokenizer: Tokenizer
     fingerprint: str
     word_vectors: WordVectors | None = None
+    states: StateTable | None = None
     report: list[str]
 
     @checked
@@ -150,18 +153,15 @@ class TextData(Division, LightningDataModule, ABC):
         """
         if self._splits:
             return
-        cache = cache_folder(self.cache_dir)
-        types: WordTypes | PieceTokenizer
-        if self.rules in RULES:
-            types = WordTypes(rules=self.rules, lowercase=self.lowercase, normalize=self.normalize)
-        else:
-            types = read_tokenizer(self.rules, max_length=self.max_length, clip=self.clip)
-        source = self.source(progress)
+        cache, source, types = cache_folder(self.cache_dir), self.source(progress), self._types()
         corpus, notes = open_corpus(source, cache, name=self.name, types=types, limit=self.limit, progress=progress)
         self.labels, self.ordered = corpus.classes, corpus.ordered
         selection = select(corpus, self)
         warnings: list[str] = []
-        if isinstance(types, PieceTokenizer):
+        ids: NDArray[np.int64] | None = None
+        if isinstance(types, StateTokenizer):
+            words, self.tokenizer, types.find = [], types, corpus_rows(corpus)
+        elif isinstance(types, PieceTokenizer):
             words, ids, self.tokenizer = types.words, np.arange(len(types)), types
         else:
             if words is None:
@@ -181,7 +181,8 @@ class TextData(Division, LightningDataModule, ABC):
             )
         self.fingerprint = selection.fingerprint(corpus)
         self._splits = {
-            split: Split(corpus, rows, ids=ids, tokenizer=self.tokenizer) for split, rows in selection.rows.items()
+            split: Split(corpus, rows, ids=ids, tokenizer=self.tokenizer, states=self.states)
+            for split, rows in selection.rows.items()
         }
         sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in selection.rows.items())
         more = f" and {len(self.labels) - MAX_SHOWN:,} more" if len(self.labels) > MAX_SHOWN else ""
@@ -198,9 +199,16 @@ class TextData(Division, LightningDataModule, ABC):
             if (val_rows := len(selection.rows["val"])) < self.world_size:
                 message = f"trainer.devices must be at most {val_rows}, the validation rows, got {self.world_size}."
                 raise DataError(Fault("trainer.devices", "conflict", message))
-            self.report += coverage(words, self.word_vectors, corpus, selection.rows, ids)
+            if ids is not None:
+                self.report += coverage(words, self.word_vectors, corpus, selection.rows, ids)
             if isinstance(order := self._training_order(), FixedBuckets):
                 self.report.append(order.statistics())
+
+    def _types(self) -> Types:
+        """Returns what splits texts into tokens."""
+        if self.rules in RULES:
+            return WordTypes(rules=self.rules, lowercase=self.lowercase, normalize=self.normalize)
+        return read_tokenizer(self.rules, max_length=self.max_length, clip=self.clip)
 
     def _find_vectors(
         self, words: Sequence[str], corpus: Corpus, rows: NDArray[np.int64], cache: Path, progress: Progress

@@ -33,6 +33,8 @@ if hasattr(os, "register_at_fork"):
 PAD, UNKNOWN = "<pad>", "<unk>"
 PAD_ID, UNKNOWN_ID = 0, 1
 SPECIALS = (PAD, UNKNOWN)
+NAME_END = "\u2063"
+"""An invisible sign after the name of a row of states, which is shown before its tokens and is none of them."""
 CHUNK = 1000
 MAX_PIECES, MAX_PIECE_LENGTH = 1 << 17, 64
 """Number (25 MB) and length of the pieces between spaces whose tokens `WordTypes` caches."""

@@ -131,6 +131,10 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
             break
         for evaluated in runs:
             run = LoadedRun(evaluated.path, trust=trust)
+            if evaluated.reads_states:
+                message = f"{run.path} reads states, and there is no encoder that makes them of texts: left out."
+                faults.append(Fault("runs", "unsupported", message))
+                break
             try:
                 _ = run.classifier
             except UserError as error:

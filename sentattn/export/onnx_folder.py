@@ -25,6 +25,7 @@ from sentattn.data.tokenizer import PAD_ID, UNKNOWN_ID, spacy_version
 from sentattn.errors import Fault, RunError, first_line
 from sentattn.export import VERSION_KEY, new_folder
 from sentattn.models.classifier import TextClassifier
+from sentattn.models.states import States
 from sentattn.prediction.model import Classifier
 
 GRAPH, TOKENIZER, LABELS, CONFIG, SCRIPT = "model.onnx", "tokenizer.json", "labels.json", "config.json", "predict.py"
@@ -46,6 +47,9 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
     of the graph differ.
     """
     text, model, labels = classifier.config["text"], classifier.model, list(classifier.labels)
+    if isinstance(model.embedding, States):
+        message = "format=onnx: a model of states has no encoder for texts; format=hub writes its weights."
+        raise RunError(Fault("format", "unsupported", message))
     tokenizer = classifier.tokenizer
     pieces = tokenizer if isinstance(tokenizer, PieceTokenizer) else None
     longest, rules = text["max_length"], "pieces" if pieces else text.get("tokenizer", "words")

@@ -27,9 +27,11 @@ from sentattn.config.targets import check_targets
 from sentattn.config.types import Json, fault
 from sentattn.data.batching import pad
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
+from sentattn.data.states import StateTable, StateTokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
 from sentattn.errors import DataError, Fault, RunError, SettingError, UserError, first_line
 from sentattn.models.classifier import TextClassifier, WideTerms
+from sentattn.models.states import States
 from sentattn.models.wide import WideAndDeep
 from sentattn.prediction.frames import Columns, as_texts, prediction_columns, prediction_values, read_texts
 from sentattn.prediction.prediction import OPTIONS, TIE, NGram, Prediction, Predictions, TokenWeights
@@ -53,6 +55,16 @@ class Classifier:
         self.tokenizer = tokenizer
         self.labels = tuple(labels)
         self.config = config
+
+    def open(self, tokenizer: Tokenizer, states: StateTable | None) -> None:
+        """Lets a model of states read those of a data set by the texts of its rows; other models read any text.
+
+        Raises:
+            DataError: If the data have no states, or states of another width.
+        """
+        if isinstance(self.model.embedding, States):
+            self.model.embedding.open(states)
+            self.tokenizer = tokenizer
 
     def save(self, folder: Path) -> None:
         """Writes the files of inference: weights, settings, tokenizer and labels. No pickle."""
@@ -83,6 +95,8 @@ class Classifier:
                 message = f"{message} model.embedding.name now have {now}: restore them."
                 raise RunError(Fault("model.embedding.name", "conflict", message))
             model.load_state_dict(weights)
+            if isinstance(model.embedding, States):
+                tokenizer = StateTokenizer(max_length=tokenizer.max_length, clip=tokenizer.clip)
         return cls(model=model, tokenizer=tokenizer, labels=labels, config=config)
 
     def predict(self, texts: Iterable[object], **options: Any) -> Predictions:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sentattn.data.tokenizer import Span
+from sentattn.data.tokenizer import NAME_END, Span
 
 NO_TEXT, NO_LABEL, NGRAMS = "no text", "no label", "n-grams"
 OPTIONS = {"top": "Count", "threshold": "Share", "device": 'Literal["auto", "cpu", "cuda"]'}
@@ -282,7 +282,8 @@ def pieces(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[Piece]:
 
 def _between(text: str) -> Piece:
     text = _LINE_BREAK.sub(lambda match: "\n" * min(2, max(1, match[0].lower().count("<br"))), text)
-    return Piece(UNREAD, unread=True) if _WORD.search(text) else Piece(visible(text))
+    is_read = text.startswith(NAME_END, len(text.rstrip()) - 1) or not _WORD.search(text)
+    return Piece(visible(text)) if is_read else Piece(UNREAD, unread=True)
 
 
 def visible(text: str) -> str:

@@ -141,6 +141,7 @@ def _read_data(run: LoadedRun, settings: Node, split: str | None = None) -> Text
     with Progress() as progress:
         data.prepare(progress, words=classifier.tokenizer.words)
     print("\n".join(data.report))
+    classifier.open(data.tokenizer, data.states)
     if data.labels != classifier.labels:
         message = (
             f"The run knows the labels {', '.join(classifier.labels)}; data={data.name} has "

@@ -33,6 +33,7 @@ from sentattn.loggers import require_installed
 from sentattn.metrics import ORDERED_ONLY
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import TrainingTexts
+from sentattn.models.states import States
 from sentattn.prediction.model import read_files
 from sentattn.run import CONFIG_FILE, MODEL_FOLDER, WEIGHTS_FILE, Run
 from sentattn.training.callbacks import FiniteLoss, StepPoints, averaging
@@ -265,6 +266,8 @@ def build_module(settings: Settings, data: TextData, *, resumed: bool = False) -
     """
     train = data.split("train")
     model = build.build_model(settings.model, **model_sizes(data))
+    if isinstance(model.embedding, States):
+        model.embedding.open(data.states)
     model.prepare_training(lambda: TrainingTexts(*train.flat(), train.labels))
     if data.word_vectors is not None:
         with build.explained("data.vectors"):
@@ -301,6 +304,7 @@ def identify(
     elif start is not None:
         start = sha256(Path(start, MODEL_FOLDER, WEIGHTS_FILE))[:16]
     encoder, vectors = module.model.embedding.fingerprint, data.word_vectors.fingerprint if data.word_vectors else None
+    encoder = data.states.fingerprint if data.states else encoder
     files = {"vectors": vectors, "encoder": encoder, "tokenizer": data.tokenizer.fingerprint, "init_from": start}
     setting = setting_hash(settings, **files)
     return {"setting": setting, "data_fingerprint": data.fingerprint, "encoder": encoder, "init_from": start}

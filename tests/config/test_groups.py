@@ -10,11 +10,14 @@ from sentattn.config.checks import flat
 from sentattn.config.compose import compose
 from sentattn.config.groups import Choices, comment, conf_dir, get_path, load
 
+# States go with states alone; test_state_commands.py has them.
 FILES = sorted(conf_dir().glob("**/[!_]*.yaml"))
 ELSEWHERE = (conf_dir(), conf_dir() / "experiment", conf_dir() / "model")
 """Folders with files that other tests compose: below, and test_contract.py."""
 GROUPS = {
-    folder.relative_to(conf_dir()).as_posix(): [file for file in FILES if file.parent == folder]
+    folder.relative_to(conf_dir()).as_posix(): [
+        file for file in FILES if file.parent == folder and file.stem != "states"
+    ]
     for folder in sorted({file.parent for file in FILES}.difference(ELSEWHERE))
 }
 NUMBERS = range(max(map(len, GROUPS.values())))
@@ -54,7 +57,7 @@ def test_each_choice_composes_with_choices_of_all_groups(number: int) -> None:
 
 
 def test_the_base_of_the_data_sets_is_no_choice() -> None:
-    assert Choices.of().names("data") == ["demo", "hub", "imdb", "table", "yelp"]
+    assert Choices.of().names("data") == ["demo", "hub", "imdb", "states", "table", "yelp"]
     assert [Choices.of().node("data", name)["batch_size"] for name in ("demo", "table")] == [64, 64]
     assert kinds(["data=_base"]) == [("data", "unknown")]
 

@@ -26,11 +26,14 @@ from sentattn.build import build_model, build_part
 from sentattn.config.compose import compose
 from sentattn.config.groups import Choices, conf_dir
 from sentattn.config.parameters import known
+from sentattn.data.readers.states import StateFile
+from sentattn.data.states import StateTable
 from sentattn.errors import SettingError
 from sentattn.models.attention.base import Attended, Attention, masked_softmax
 from sentattn.models.classifier import TextClassifier, attend
 from sentattn.models.contract import errors, weight_errors
 from sentattn.models.embedding import TrainingTexts
+from sentattn.models.states import States
 
 DIM, WORDS = 8, 30
 BLIND = {"Feedforward": {"bias"}, "Structured": {"scores.bias"}, "Transformer": {"blocks.0.attention.key.bias"}}
@@ -79,8 +82,24 @@ def make_attention(path: Path, **settings: object) -> Attention:
 def make_model(path: Path) -> TextClassifier:
     required = [f"model.embedding.name={encoder_folder()}"] if path.stem == "pretrained" else []
     torch.manual_seed(0)
+    if path.stem == "states":
+        node = compose(["data=states", "model=states", f"data.train={state_folder()}"])["model"]
+        model: TextClassifier = build_model(node, num_embeddings=2, classes=3)
+        assert isinstance(model.embedding, States)
+        model.embedding.open(StateTable([StateFile(state_folder(), "data.train")]))
+        return model.double().eval()
     node = compose([f"model={path.stem}", *required])["model"]
     return counted(build_model(node, num_embeddings=WORDS, classes=3)).double().eval()
+
+
+@functools.cache
+def state_folder() -> Path:
+    """Writes the states of as many tokens as there are words."""
+    folder = Path(tempfile.mkdtemp(prefix="sentattn-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    np.save(folder / "states.npy", np.random.default_rng(0).normal(size=(WORDS, 6)).astype(np.float32))
+    np.save(folder / "offsets.npy", np.array([0, WORDS]))
+    return folder
 
 
 @functools.cache

@@ -114,7 +114,7 @@ def part(comparison: Comparison) -> Part:
         for title, words in (("negation", NEGATION), ("contrast", CONTRAST)):
             has_N = np.array([words.search(texts.texts(row)) is not None for row in range(len(texts))])
             slices.append((title, by_value(has_N, {False: "without", True: "with"}), True))
-        shown, warnings = examples(choices, ranked, texts, rows.labels_N, names)
+        shown, warnings = examples(choices, ranked, comparison.split, texts, rows.labels_N, names)
     except UserError as error:
         warnings = [f"The report has no slices by words and no texts: {error}"]
     confusions = charts.confusion_charts(ranked, names)

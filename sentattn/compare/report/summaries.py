@@ -23,7 +23,6 @@ from sentattn.config.schema import SEEDS
 from sentattn.data.corpus import Split
 from sentattn.errors import UserError
 from sentattn.metrics import BINS, Floats, Ints, calibration_bins
-from sentattn.prediction.model import LoadedRun
 from sentattn.prediction.prediction import Prediction
 from sentattn.run import METRICS_FILE, MODEL_FOLDER
 
@@ -187,7 +186,12 @@ def errors(probabilities_NC: Floats, labels_N: Ints) -> Floats:
 
 
 def examples(
-    choices: Sequence[Choice], settings: Sequence[Setting], texts: Split, labels_N: Ints, names: Sequence[str]
+    choices: Sequence[Choice],
+    settings: Sequence[Setting],
+    split: str,
+    texts: Split,
+    labels_N: Ints,
+    names: Sequence[str],
 ) -> tuple[list[Example], list[str]]:
     """Predicts the chosen rows with their models; returns them, and a message for each model that cannot be loaded."""
     predictions: dict[tuple[int, int], Prediction] = {}
@@ -195,8 +199,8 @@ def examples(
     for rank in sorted({rank for _, ranks in choices for rank in ranks}):
         rows = [row for row, ranks in choices if rank in ranks]
         try:
-            run = settings[rank].runs[0].run
-            predicted = LoadedRun(run.path, trust=run.trust).predict([texts.texts(row) for row in rows])
+            classifier, texts = settings[rank].runs[0].open_model(split, texts)
+            predicted = classifier.predict([texts.texts(row) for row in rows])
         except UserError as error:
             messages.append(str(error))
             continue

@@ -102,8 +102,11 @@ class TableSource(Source):
                 message = f"the label must be one of the classes of {self._owner} ({legal}), got {reprlib.repr(name)}."
                 message = f"{path}, {record.where}: {message}{suggestion(name, self.labels)}"
                 raise DataError(Fault("data.label", "unknown", message))
-            group = "" if self._group is None else name_of(record, "group", self._group, path)
-            yield Row(tables.text_of(record, self._text, path), self._indices[name], group)
+            yield self._row(split, path, record, self._indices[name])
+
+    def _row(self, split: str, path: Path, record: Record, label: int) -> Row:
+        group = "" if self._group is None else name_of(record, "group", self._group, path)
+        return Row(tables.text_of(record, self._text, path), label, group)
 
     def _find_classes(self) -> None:
         classes = self._classes
@@ -277,7 +280,11 @@ class Table(RecordData):
         arguments = {**columns, "skip_unlabeled": self.skip_unlabeled, "options": self.options, "progress": progress}
         if self._evaluated and (file := self.files.get(self._evaluated[0])):
             split, labels, ordered = self._evaluated
-            return TableSource({split: file}, **arguments, classes=labels, ordered=ordered)
+            return self._rows({split: file}, **arguments, classes=labels, ordered=ordered)
         if "train" not in self.files:
             raise DataError(tables.missing_file({"name": self.name}))
-        return TableSource(self.files, **arguments, group=self.choice["group"], classes=self.choice["classes"])
+        return self._rows(self.files, **arguments, group=self.choice["group"], classes=self.choice["classes"])
+
+    def _rows(self, files: Mapping[str, Any], **arguments: Any) -> Source:
+        """Returns the rows of some of the files."""
+        return TableSource(files, **arguments)

@@ -49,7 +49,7 @@ def written(data: Any, settings: Node) -> Iterator[Tree]:
     if settings["_target_"] != tables.TARGET:
         message = f"data= holds rows of data=table, and the settings have data={settings['name']}: type data=table."
         raise SettingError(Fault("data", "conflict", message))
-    is_divided = isinstance(data, Mapping) and _names(data.get("train")) is not None
+    is_divided = isinstance(data, Mapping) and column_names(data.get("train")) is not None
     splits = data if is_divided else {"train": data}
     if unknown := [name for name in splits if name not in SPLITS]:
         message = (
@@ -61,11 +61,11 @@ def written(data: Any, settings: Node) -> Iterator[Tree]:
     with TemporaryDirectory(prefix=IN_MEMORY) as folder:
         files = {SPLITS[name]: str(Path(folder, f"{SPLITS[name]}.parquet")) for name in splits}
         for name, frame in splits.items():
-            parquet.write_table(_table(frame, columns, name), files[SPLITS[name]])
+            parquet.write_table(arrow_table(frame, columns, f"data= ({name})"), files[SPLITS[name]])
         yield {**settings, **dict.fromkeys(tables.SPLITS), **files}
 
 
-def _names(frame: Any) -> list[Any] | None:
+def column_names(frame: Any) -> list[Any] | None:
     """Returns the names of the columns of a frame, or None if it is none."""
     if isinstance(frame, Mapping):
         return list(frame)
@@ -73,13 +73,17 @@ def _names(frame: Any) -> list[Any] | None:
     return None if names is None else list(names)
 
 
-def _table(frame: Any, columns: Sequence[str], split: str) -> Any:
-    """Returns columns of a frame as a table of pyarrow, with the names of named classes."""
+def arrow_table(frame: Any, columns: Sequence[str], where: str) -> Any:
+    """Returns columns of a frame as a table of pyarrow, with the names of named classes.
+
+    Raises:
+        DataError: If it is no frame, or lacks a column; the message begins with `where` it was passed.
+    """
     import pyarrow as pa
 
-    if (names := _names(frame)) is None:
-        raise DataError(Fault("data", "type", f"data= must be {FRAMES}, or these by split, got {reprlib.repr(frame)}."))
-    tables.require_columns([str(name) for name in names], columns, f"data= ({split})", tables.COLUMNS_HINT)
+    if (names := column_names(frame)) is None:
+        raise DataError(Fault("data", "type", f"{where} must be {FRAMES}, got {reprlib.repr(frame)}."))
+    tables.require_columns([str(name) for name in names], columns, where, tables.COLUMNS_HINT)
     original, features, arrays = {str(name): name for name in names}, getattr(frame, "features", {}), {}
     try:
         for column in columns:
@@ -90,5 +94,5 @@ def _table(frame: Any, columns: Sequence[str], split: str) -> Any:
             arrays[column] = pa.array(values, from_pandas=True)
         return pa.table(arrays)
     except (pa.ArrowException, UnicodeError, OverflowError) as error:
-        message = f"data= ({split}): the columns must be equally long, each with values of one type"
+        message = f"{where}: the columns must be equally long, each with values of one type"
         raise DataError(Fault("data", "type", f"{message} ({str(error).splitlines()[0].rstrip('.')}).")) from error

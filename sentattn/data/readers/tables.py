@@ -216,7 +216,7 @@ def _read_rows(
         unique.append(next(n for n in numbered if n not in (*unique, *header)) if column in unique else column)
     for number, fields in rows:
         # Empty fields after the last column do not matter, nor do missing fields of columns that are not required.
-        if any(fields[len(header) :]) or len(fields) <= max(required):
+        if any(fields[len(header) :]) or len(fields) <= max(required, default=-1):
             raise damaged(f"{name}, line {number}: {len(fields)} fields instead of {len(header)}; {QUOTES}")
         fields += [""] * (len(header) - len(fields))
         indices = range(len(header)) if options.keep_others else required
