@@ -10,14 +10,16 @@ import shutil
 import sys
 import webbrowser
 from collections.abc import Iterator
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 import transformers
 import uvicorn
+from encoder_files import write_encoder
 from fake_jobs import InlinePool
 from tiny import tiny
 
@@ -26,6 +28,8 @@ from sentattn import train
 from sentattn.__main__ import COMMANDS
 from sentattn.compare import __main__ as compare
 from sentattn.config.compose import compose
+from sentattn.data.datasets.demo import DemoSource
+from sentattn.data.readers.states import open_states
 from sentattn.errors import SettingError
 from sentattn.grid import read_cells
 from sentattn.jobs import pool
@@ -206,6 +210,8 @@ def write_reviews(folder: Path) -> None:
     rows = "".join(f'"the {word} film {i}",{stars}\n' for i in range(40) for word, stars in [("good", 5), ("bad", 1)])
     for name in ("reviews.csv", "new_reviews.csv", "other.csv"):
         (folder / name).write_text(f"review,stars\n{rows}")
+    for name in ("digits", "layer6", "layer12", "layer12-other"):
+        sentattn.save_states(folder / f"{name}.safetensors", np.ones((4, 2, 3)), rows={"label": ["a", "b"] * 2})
 
 
 def test_data_frames_in_python(reviews: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,6 +251,33 @@ def test_predictions_of_scikit_learn_and_of_a_trainer_are_compared(reviews: None
     [comparison] = sentattn.leaderboard(table="trainer.csv").comparisons
     assert [pair.declared for pair in comparison.tests] == [True]
     assert comparison.settings[0].has_probabilities
+
+
+def test_the_examples_of_states_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(block("states.md", r"python[^\n]*", "load_digits"), {})
+    texts, labels = [row.text for row in islice(DemoSource().read("train"), 4)], ["a", "b"] * 2
+    names: dict[str, Any] = {"texts": texts, "labels": labels, "name": str(write_encoder(tmp_path / "encoder"))}
+    exec(block("states.md", r"python[^\n]*", "AutoTokenizer"), names)
+    config = transformers.ViTConfig(
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, image_size=8, patch_size=4
+    )
+    transformers.ViTModel(config).save_pretrained(tmp_path / "vision")
+    transformers.ViTImageProcessor(size={"height": 8, "width": 8}).save_pretrained(tmp_path / "vision")
+    names |= {"images": [np.zeros((8, 8, 3), np.uint8)] * 4, "name": str(tmp_path / "vision")}
+    exec(block("states.md", r"python[^\n]*", "AutoImageProcessor"), names)
+    names |= {"activations": torch.zeros(4, 3, 2), "attention_mask": torch.ones(4, 3)}
+    exec(block("states.md", r"python[^\n]*", "attention_mask.bool"), names)
+    Path("train").mkdir()
+    names |= {"total": 5, "width": 2, "rows_of_states": [np.zeros((2, 2)), np.ones((3, 2))]}
+    exec(block("states.md", r"python[^\n]*", "open_memmap"), names)
+    shapes = {"digits": 1797 * 64, "images": 4 * 5, "layer12": 12}
+    for name, places in shapes.items():
+        assert len(open_states(f"{name}.safetensors", "data.train").states_MD) == places
+    assert [len(open_states(path, "data.train")) for path in ("decoder.safetensors", "train")] == [4, 2]
+    assert (
+        compose(["data=states", "model=states", "data.train=decoder.safetensors"])["model"]["embedding"]["size"] == 16
+    )
 
 
 @pytest.mark.slow

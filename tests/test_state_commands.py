@@ -205,3 +205,19 @@ def test_groups_stay_together(tmp_path: Path) -> None:
     fitted = sentattn.fit([*SHORT, *settings])
     assert len({row["group"] for row in rows_of(fitted, "test")}) == 1
     assert [row["row"] for row in rows_of(fitted, "test")] != [36, 37, 38, 39]
+
+
+def test_rows_with_a_text_are_compared_with_runs_over_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    states, mask, labels = drawn(60, 0)
+    rows = {"text": [f"text {i}" for i in range(60)], "label": [f"class {label}" for label in labels]}
+    sentattn.save_states("states.safetensors", states, mask, rows)
+    assert train.main([*SHORT, "data.train=states.safetensors", "data.name=both"]) == 0
+    words = ["data=table", "model=mean", *(setting for setting in SHORT[2:] if "norm" not in setting)]
+    assert train.main([*words, "data.train=states.parquet", "data.name=both"]) == 0
+    capsys.readouterr()
+    assert compare(["outputs"]) == 0
+    [heading] = [line for line in capsys.readouterr().out.splitlines() if "split test" in line]
+    assert heading.startswith("both, split test: 6 rows")
