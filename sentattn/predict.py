@@ -316,8 +316,7 @@ def read_states(
         for number, record in enumerate(records):
             places = states.places(number)
             text = record.values.get(COLUMN)
-            name = f"row {record.values.get(ROW, number)}"
-            text, spans = shown(record, path, text if isinstance(text, str) else "", name, len(places))
+            text, spans = shown(record, path, text if isinstance(text, str) else "", f"row {number}", len(places))
             known[text] = ((places + table.starts[0]).astype("int32"), spans)
             yield Row(record.where, record.values, text)
 

@@ -149,7 +149,9 @@ def is_range(key: str, text: str) -> bool:
     call = CALL.match(text)
     if key in RAW:
         is_call = call is not None and call[1] in FUNCTIONS
-        return (is_call and key in (*NAMES, "data.train", "data.vectors", "init_from")) or ("," in text and key in NAMES)
+        return (is_call and key in (*NAMES, "data.train", "data.vectors", "init_from")) or (
+            "," in text and key in NAMES
+        )
     if call is not None and suggestion(call[1].lower(), FUNCTIONS):
         return True
     try:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sentattn.data.readers.states import StateFile
-from sentattn.data.tokenizer import NAME_END, SPECIALS, Clip, Encoded, Span, Tokenizer
+from sentattn.data.tokenizer import SPECIALS, Clip, Encoded, Span, Tokenizer
 from sentattn.errors import DataError, Fault
 
 if TYPE_CHECKING:
@@ -117,17 +117,3 @@ def corpus_rows(corpus: Corpus) -> FindRow:
         return corpus.tokens[start:end], corpus.spans(row)
 
     return find
-
-
-def row_text(name: str, text: str, tokens: Sequence[str] | None, count: int) -> tuple[str, list[Span]]:
-    """Returns what is shown of a row, and the place of each of its `count` tokens in it: its name, then its tokens.
-
-    Tokens without names are numbered, after the text of the row, if it has one.
-    """
-    if tokens is None:
-        name, tokens = f"{name}: {text}" if text else name, [str(number) for number in range(1, count + 1)]
-    shown = f"{name}:{NAME_END}"
-    ends = len(shown) + np.cumsum([1 + len(token) for token in tokens])
-    return " ".join([shown, *tokens]), [
-        (end - len(token), end) for token, end in zip(tokens, ends.tolist(), strict=True)
-    ]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sentattn.config.types import checked
 from sentattn.data.cache import Progress
@@ -16,8 +19,8 @@ from sentattn.data.datasets.table import Table, TableSource
 from sentattn.data.readers import tables
 from sentattn.data.readers.states import StateFile, open_states, rows_table
 from sentattn.data.readers.tables import Record
-from sentattn.data.states import StateTable, StateTokenizer, row_text
-from sentattn.data.tokenizer import Span
+from sentattn.data.states import StateTable, StateTokenizer
+from sentattn.data.tokenizer import NAME_END, Span
 from sentattn.errors import DataError, Fault, SettingError
 
 TEXT, GROUP, ROW, TOKENS, NUMBER = "text", "group", "row", "tokens", "_number"
@@ -64,25 +67,35 @@ class StateSource(TableSource):
         row, number = super()._row(split, path, record, label), record.values[NUMBER]
         if number >= len(self._states[split]):
             return replace(row, tokens=())  # the message follows after the last
-        places, name = self._states[split].places(number), f"{split} {record.values.get(ROW, number)}"
-        text, spans = shown(record, path, row.text, name, len(places))
+        places, key = self._states[split].places(number), row.text or f"{split} {record.values.get(ROW, number)}"
+        text, spans = shown(record, path, row.text, f"{split} {number}", len(places))
         ids = tuple((self._starts[split] + places).tolist())
-        return replace(row, text=text, key=row.text or name, tokens=ids, spans=tuple(spans))
+        return replace(row, text=text, key=key, tokens=ids, spans=tuple(spans))
 
 
-def shown(record: Record, path: Path | None, text: str, name: str, count: int) -> tuple[str, list[Span]]:
-    """Returns what is shown of a record with the states of `count` tokens, as `row_text` does.
+def shown(record: Record, path: Path | None, text: str, place: str, count: int) -> tuple[str, list[Span]]:
+    """Returns what is shown of a row, and the place of each of its `count` tokens in it.
+
+    It is the place of the row, such as `train 17`, its name, and the texts of its tokens; tokens without texts are
+    numbered, after the text of the row, if it has one.
 
     Raises:
-        DataError: If its column `tokens` has not a text for each of them.
+        DataError: If its column `tokens` has not a text for each state.
     """
-    tokens = record.values.get(TOKENS)
+    tokens, name = record.values.get(TOKENS), record.values.get(ROW)
     if isinstance(tokens, str):  # of a CSV
-        tokens = json.loads(tokens) if tokens.startswith("[") else tokens.split()
-    if tokens is not None and (not all(isinstance(token, str) for token in tokens) or len(tokens) != count):
+        with suppress(ValueError):
+            tokens = json.loads(tokens) if tokens.startswith("[") else tokens.split()
+    heading = place if name is None or place.endswith(f" {name}") else f"{place} ({name})"
+    if tokens is None:
+        heading, tokens = f"{heading}: {text}" if text else heading, [str(number) for number in range(1, count + 1)]
+    if not isinstance(tokens, list) or [*map(type, tokens)] != [str] * count:
         message = f"{path}, {record.where}: {TOKENS!r} must hold {count} texts, one for each state of the row."
         raise DataError(Fault("data.rows", "type", message))
-    return row_text(name, text, tokens, count)
+    heading = f"{heading}:{NAME_END}"
+    ends = len(heading) + np.cumsum([1 + len(token) for token in tokens])
+    spans = [(end - len(token), end) for token, end in zip(tokens, ends.tolist(), strict=True)]
+    return " ".join([heading, *tokens]), spans
 
 
 class States(Table):
