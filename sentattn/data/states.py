@@ -49,6 +49,7 @@ class StateTable:
             self._dtype = torch.promote_types(self._dtype, file.states_MD.dtype)
         self.fingerprint = "-".join(file.digest() for file in files)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # it reads files
     def look_up(self, ids_BL: NDArray[np.int64]) -> Tensor:
         """Returns the states of tokens, (B, L, D)."""
         ids = ids_BL.ravel()

@@ -1,0 +1,292 @@
+"""The table of poolings over frozen text encoders: which one should be used over an encoder, and how sure is that?
+
+Each pooling gets the layer, the rate and the dropout that a search with equal trials finds on validation rows; plans
+declare the tests, and then five seeds are trained and tested once. Everything is found again where it stopped: press
+Ctrl-C, or let `minutes` end, and type the command again.
+
+usage: python benchmarks/table.py tables imdb=aclImdb_v1.tar.gz yelp=yelp_review_full_csv.tgz corpora=FOLDER out=FOLDER
+       python benchmarks/table.py search ENCODER=FOLDER out=FOLDER [data=imdb,r52] [minutes=150]
+       python benchmarks/table.py rows ENCODER=FOLDER out=FOLDER [data=imdb,r52] [minutes=150]
+       python benchmarks/table.py page [check=true]
+
+  tables   writes at most 6,000 training and 10,000 test rows of each data set as parquet; `corpora` holds those of the
+           others as NAME-train.parquet and NAME-test.parquet, with columns text and label
+  search   trials of each pooling over an encoder, minilm, mpnet or glove; writes benchmarks/table/settings.csv
+  rows     trains and tests what is missing; settings and plans must be committed before. Writes results.csv and bits
+  page     writes docs/poolings.md and its chart from these files; check=true says whether they are up to date
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import yaml
+from measure import leave_out
+
+import sentattn
+from sentattn.compare.board import Leaderboard
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "benchmarks" / "table"
+DATA = {
+    "imdb": "IMDB",
+    "yelp": "Yelp, five stars",
+    "r52": "Reuters R52",
+    "newsgroups": "20 Newsgroups",
+    "tweets": "Tweets",
+}
+TRIALS, SEEDS = 16, 5
+POOLINGS = {
+    "mean": ["model/attention=uniform"],
+    "first": ["model/attention=first"],
+    "max": ["model/attention=max"],
+    "tokenwise": ["model/attention=uniform", "model/encoder=tokenwise"],
+    "linear": ["model/attention=linear"],
+    "structured": ["model/attention=structured"],
+    "gated": ["model/attention=gated"],
+    "query": ["model/attention=query"],
+    "latent": ["model/attention=latent"],
+    "statistics": ["model/attention=statistics"],
+    "random": ["model/attention=structured", "model.freeze_attention=true"],
+}
+PROBE = "probe"
+SIX = ("mean", "first", "tokenwise", "linear", "structured", "query")
+OVER_WORDS = ("mean", "max", "tokenwise", "linear", "structured", "query")
+
+
+class Encoder(NamedTuple):
+    """An encoder: its settings, the most training and test rows, and the poolings over it."""
+
+    name: str
+    settings: list[str]
+    rows: tuple[int, int]
+    poolings: Sequence[str]
+    space: dict[str, str]
+
+
+SPACE = {"optimizer.lr": "tag(log,interval(1e-4,1e-1))", "model.head.dropout": "interval(0,0.7)"}
+LAYERS = {"model.embedding.layer": "range(-5,0)"}
+PRETRAINED = ["model=pretrained", "model.embedding.dtype=bfloat16", "model.embedding.name={}"]
+WORDS = ["model=mean", "data.vectors={}", "model.embedding.frozen=true", "model.embedding.dropout=0"]
+ENCODERS = {
+    "minilm": Encoder(
+        "all-MiniLM-L6-v2", [*PRETRAINED, "data.max_length=256"], (6_000, 10_000), tuple(POOLINGS), LAYERS | SPACE
+    ),
+    "mpnet": Encoder("all-mpnet-base-v2", [*PRETRAINED, "data.max_length=128"], (5_000, 5_000), SIX, LAYERS | SPACE),
+    "glove": Encoder(
+        "GloVe 6B, 50 dimensions", [*WORDS, "model.embedding.word_dropout=0"], (6_000, 10_000), OVER_WORDS, SPACE
+    ),
+}
+
+
+def tables(imdb: str, yelp: str, corpora: str, out: str) -> None:
+    """Writes the rows of each data set: stratified by class, spread evenly over its files."""
+    import pyarrow as pa
+
+    from sentattn.data.corpus import spread
+    from sentattn.data.datasets.imdb import ImdbSource
+    from sentattn.data.datasets.yelp import Yelp
+
+    for name in DATA:
+        for split, most in (("train", 0), ("test", 1)):
+            if name in ("imdb", "yelp"):
+                source = ImdbSource(imdb) if name == "imdb" else Yelp(path=yelp).source(lambda *_: None)
+                read_rows = list(source.read(split))
+                columns = {
+                    "text": [row.text for row in read_rows],
+                    "label": [source.labels[row.label] for row in read_rows],
+                }
+                columns |= {"group": [row.group for row in read_rows]} if name == "imdb" else {}
+                table = pa.table(columns)
+            else:
+                table = pq.read_table(Path(corpora, f"{name}-{split}.parquet"))
+            labels_N = np.unique(table["label"].to_pylist(), return_inverse=True)[1]
+            for encoder in ENCODERS.values():
+                file = table_of(out, encoder, name, split)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                pq.write_table(table.take(spread(labels_N, min(len(labels_N), encoder.rows[most]))), file)
+                print(file)
+
+
+def table_of(out: str, encoder: Encoder, data: str, split: str) -> Path:
+    """The table of a split."""
+    return Path(out, "tables", str(encoder.rows[1]), f"{data}-{split}.parquet")
+
+
+def settings_of(encoder: Encoder, folder: str, data: str, out: str) -> list[str]:
+    """The settings that all poolings over an encoder share on a data set."""
+    files = [f"data.{split}={table_of(out, encoder, data, split)}" for split in ("train", "test")]
+    group = ["data.group=group"] if data == "imdb" else []
+    return ["data=table", f"data.name={data}", *files, *group, *(each.format(folder) for each in encoder.settings)]
+
+
+def run(words: Sequence[str], until: float) -> None:
+    """Runs a command of sentattn; ends with it, or with what it has done until then when the time is over."""
+    with subprocess.Popen([sys.executable, "-m", *words], start_new_session=True) as process:
+        try:
+            code = process.wait(max(1, until - time.time()))
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            sys.exit("The time is over: the same command goes on.")
+    if code:
+        sys.exit(code)
+
+
+def search(name: str, folder: str, out: str, data: Sequence[str], until: float) -> None:
+    """Searches all poolings over an encoder with the same points, and stores the best of each."""
+    encoder, known = ENCODERS[name], read("settings").index
+    for each in data:
+        if all((name, each, pooling) in known for pooling in encoder.poolings):
+            continue
+        plan = {
+            "study": f"{name}-{each}",
+            "overrides": [*settings_of(encoder, folder, each, out), "logger=none"],
+            "space": encoder.space,
+            "objective": [{"metric": "val/accuracy", "mode": "max"}],
+            "budget": {"trials": TRIALS},
+            "sampler": {"name": "qmc"},  # the same points for each pooling
+            "pruner": {"name": "none"},
+            "studies": {pooling: [f"model.name={pooling}", *POOLINGS[pooling]] for pooling in encoder.poolings},
+        }
+        file = Path(out, f"{name}-{each}.yaml")
+        file.write_text(yaml.safe_dump(plan, sort_keys=False))
+        run(["sentattn.sweep", f"sweep={file}", f"output_dir={out}/search"], until)
+        for pooling in encoder.poolings:
+            best = yaml.safe_load(Path(out, "search", "sweeps", f"{name}-{each}-{pooling}", "best.yaml").read_text())
+            write("settings", (name, each, pooling), best["found"] | best["reached"])
+
+
+def rows(name: str, folder: str, out: str, data: Sequence[str], until: float) -> None:
+    """Trains and tests the poolings over an encoder that have no line yet, and the probe of its mean."""
+    encoder, plan = ENCODERS[name], ROOT / "docs" / "plans" / f"table_{name}.yaml"
+    for file in (plan, FOLDER / "settings.csv"):
+        if git("status", "--porcelain", str(file)):
+            sys.exit(f"{file.relative_to(ROOT)} must be committed before anything is tested.")
+    chosen, known = read("settings")[list(SETTINGS)], read("results").index
+    for each in data:
+        runs = Path(out, "rows", name, each)
+        shared = [*settings_of(encoder, folder, each, out), "logger=none", f"output_dir={runs.parent}"]
+        for pooling in (pooling for pooling in encoder.poolings if (name, each, pooling) not in known):
+            found = chosen.loc[(name, each, pooling)].dropna().to_dict()
+            words = [
+                f"model.name={pooling}",
+                *POOLINGS[pooling],
+                *(f"{key}={value:.12g}" for key, value in found.items()),
+            ]
+            run(["sentattn.train", "-m", *shared, *words, f"seeds={SEEDS}"], until)
+            store((name, each, pooling), found, [*(runs / pooling).iterdir()], plan)
+        if encoder.settings[0] == PRETRAINED[0] and (name, each, PROBE) not in known:
+            sentattn.leaderboard(runs, reference=[PROBE])  # a probe of each layer that a pooling reads
+            probes = [
+                path for path in (runs / PROBE).iterdir() if result_of(path)["settings"]["model"]["states"] == "mean"
+            ]
+            best = max(probes, key=lambda path: float(result_of(path)["metrics"]["val/accuracy"]))
+            layer = {SETTINGS[0]: result_of(best)["settings"]["model"]["layer"]}
+            store((name, each, PROBE), layer, [best], plan)
+
+
+def git(*words: str) -> str:
+    """Returns what a command of git prints."""
+    return subprocess.run(["git", "-C", str(ROOT), *words], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def result_of(run_directory: Path) -> Any:
+    """Returns the result of a run."""
+    return json.loads((run_directory / "result.json").read_text())
+
+
+def store(key: Key, found: Mapping[str, float], directories: Sequence[Path], plan: Path) -> None:
+    """Writes the line of a pooling, and which test rows each of its seeds has right, a bit each."""
+    runs = [path for path in directories if result_of(path)["status"] == "finished"]
+    runs.sort(key=lambda path: int(result_of(path)["seed"]))
+    tested = [pq.read_table(path / "predictions.parquet", filters=[("split", "=", "test")]) for path in runs]
+    is_right_SN = np.stack([table["label"].to_numpy() == table["predicted"].to_numpy() for table in tested])
+    np.save(FOLDER / f"{'-'.join(key)}.npy", np.packbits(is_right_SN, axis=1))
+    if any(groups := tested[0]["group"].to_pylist()):
+        np.save(FOLDER / f"{key[0]}-{key[1]}-groups.npy", np.unique(groups, return_inverse=True)[1].astype(np.uint16))
+    results = [result_of(path) for path in runs]
+    values = {
+        "seeds": len(runs),
+        "rows": is_right_SN.shape[1],
+        "accuracy": is_right_SN.mean(),
+        "f1_macro": np.mean([result["metrics"]["test/f1_macro"] for result in results]),
+        "seconds": np.mean([result["seconds"]["train"] for result in results]),
+        "parameters": results[0]["parameters"]["trainable"],
+        "encoder_hash": results[0].get("encoder"),
+        "revision": git("rev-parse", "--short", "HEAD"),
+        "plan": hashlib.sha256(plan.read_bytes()).hexdigest()[:12],
+    }
+    write("results", key, {**found, **values})
+
+
+SETTINGS = ("model.embedding.layer", "optimizer.lr", "model.head.dropout")
+KEYS = ("encoder", "data", "pooling")
+Key = tuple[str, str, str]
+
+
+def read(name: str) -> pd.DataFrame:
+    """Returns the lines of `settings` or `results` by encoder, data set and pooling."""
+    file = FOLDER / f"{name}.csv"
+    return (
+        pd.read_csv(file, index_col=list(KEYS))
+        if file.is_file()
+        else pd.DataFrame(index=pd.MultiIndex.from_tuples([], names=KEYS))
+    )
+
+
+def write(name: str, key: Key, values: Mapping[str, Any]) -> None:
+    """Replaces a line."""
+    frame = read(name)
+    for column, value in values.items():
+        frame.loc[key, column] = value
+    temporary = FOLDER / f".{name}.csv"
+    frame.sort_index().to_csv(temporary, float_format="%.6g")
+    temporary.replace(FOLDER / f"{name}.csv")
+
+
+def board(name: str) -> Leaderboard:
+    """Returns the tests of an encoder's plan, from the stored bits."""
+    lines = []
+    for (_, data, pooling), line in read("results").loc[[name]].iterrows():
+        bits_SN = np.unpackbits(np.load(FOLDER / f"{name}-{data}-{pooling}.npy"), axis=1, count=int(line["rows"]))
+        groups = FOLDER / f"{name}-{data}-groups.npy"
+        row_N = np.arange(bits_SN.shape[1])
+        for seed, bits_N in enumerate(bits_SN):
+            columns = {"setting": pooling, "seed": seed if len(bits_SN) > 1 else None, "data": data, "row": row_N}
+            columns |= {"label": row_N % 2, "predicted": (row_N + 1 - bits_N) % 2}  # correct where the bit is set
+            columns |= {"group": np.load(groups) if groups.is_file() else None}
+            lines.append(pd.DataFrame(columns))
+    with TemporaryDirectory() as folder:
+        pd.concat(lines).to_parquet(file := Path(folder, "table.parquet"))
+        return sentattn.leaderboard(table=str(file), plan=str(ROOT / "docs" / "plans" / f"table_{name}.yaml"))
+
+
+def main(command: str = "", **options: str) -> None:
+    """Runs a stage of the table."""
+    out, until = options.pop("out", "outputs/table"), time.time() + 60 * float(options.pop("minutes", 150))
+    if command == "tables" and options.keys() == {"imdb", "yelp", "corpora"}:
+        tables(**options, out=out)
+        return
+    data = options.pop("data", ",".join(DATA)).split(",")
+    [(name, folder)] = options.items() if len(options) == 1 else [("", "")]
+    if command in ("search", "rows") and name in ENCODERS:
+        {"search": search, "rows": rows}[command](name, folder, out, data, until)
+    else:
+        leave_out("a stage and its files: see the first lines")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2], **dict(word.split("=", 1) for word in sys.argv[2:]))
