@@ -391,7 +391,9 @@ def text_lines(stream: IO[bytes], name: str, options: Options = DEFAULT) -> Iter
             line.encode()
         except UnicodeEncodeError as error:
             byte = f"byte 0x{ord(line[error.start]) - 0xDC00:02x} after {line[: error.start][-20:]!r}"
-            raise damaged(f"{name}, line {number}: {byte} is not {codec.upper()}; {ENCODINGS}.") from error
+            is_utf16 = number == 1 and line.startswith(("\udcff\udcfe", "\udcfe\udcff"))  # its byte-order mark
+            advice = ENCODINGS.replace("latin-1", "utf-16") if is_utf16 else ENCODINGS
+            raise damaged(f"{name}, line {number}: {byte} is not {codec.upper()}; {advice}.") from error
         yield line
 
 
