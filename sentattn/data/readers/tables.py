@@ -207,7 +207,9 @@ def _read_rows(
         raise DataError(Fault("", "missing", f"{name} is empty."))
     header = first_row[1] if options.header else [*map(str, range(1, len(first_row[1]) + 1))]
     rows = rows if options.header else itertools.chain([first_row], rows)
-    header = [column if column in columns else unicodedata.normalize("NFC", column) for column in header]  # of macOS
+    composed = {unicodedata.normalize("NFC", column): column for column in columns}
+    names = [unicodedata.normalize("NFC", column) for column in header]  # files of macOS have another form
+    header = [old if old in columns else composed.get(new, new) for old, new in zip(header, names, strict=True)]
     require_columns(header, columns, name, hint)
     required = [header.index(column) for column in columns]
     unique: list[str] = []
