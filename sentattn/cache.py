@@ -15,6 +15,7 @@ Examples:
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from contextlib import ExitStack, suppress
@@ -30,6 +31,8 @@ from sentattn.data.cache import cache_folder
 from sentattn.errors import Fault, RunError, suggestion
 
 ALL, META = "all", "meta.json"
+ENTRY = re.compile(r"downloads|.+-[0-9a-f]{16}(\..+)?")
+"""Names of entries; other files of the folder are the user's."""
 
 
 @command_line.command
@@ -37,7 +40,7 @@ def main(arguments: list[str]) -> None:
     """Runs the command."""
     options = command_line.raw_arguments(arguments, {"cache_dir": "str", "delete": "str"})
     folder, name = cache_folder(options.get("cache_dir")), options.get("delete")
-    entries = {path.name: path for path in folder.glob("*") if path.suffix != ".lock"}
+    entries = {path.name: path for path in folder.glob("*") if path.suffix != ".lock" and ENTRY.fullmatch(path.name)}
     if name is None:
         rows = sorted(((path.name, *describe(path)) for path in entries.values()), key=lambda row: -row[1])
         lines = [(entry, decimal(size), used, what) for entry, size, used, what in rows]

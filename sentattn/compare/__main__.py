@@ -175,7 +175,7 @@ def leaderboard(
     if any(isinstance(run, Run) and run.trust for run in several):
         options = {"trust": True, **options}
     # A path begins with "/" or "./", and so is none of the options.
-    paths = [os.path.join(".", run.path if isinstance(run, Run) else run) for run in several]
+    paths = [os.path.join(".", run.path if isinstance(run, Run) else os.path.expanduser(run)) for run in several]
     read = _read_options([*paths, *as_arguments((), **options)], ANALYSIS)
     return Leaderboard(_compare(list(map(Path, paths)), read))
 

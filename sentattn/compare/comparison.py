@@ -343,8 +343,8 @@ class Comparison:
         paired = {setting.key for pair in self.declared for setting in pair}
         unpaired = [setting.name for setting in self.settings if setting.key not in paired]
         if unpaired and not self.plan and not self.explore and len(self.settings) > MOST_EXPLORED:
-            text = "pairs=all tests all pairs as exploratory; for some settings only, name the folders of their runs."
-            blocks.append((f"In no declared pair: {'; '.join(unpaired)}. {text}", []))
+            text = "pairs=all tests all pairs as exploratory; for some settings only, name the folders of their runs"
+            blocks.append((f"In no declared pair ({text}):", unpaired))
         return blocks
 
     def _two_models(self) -> Iterator[str]:

@@ -438,14 +438,14 @@ def read_runs(
     """
     evaluated: list[EvaluatedRun] = []
     faults: list[Fault] = []
-    keys: dict[str, None] = {}
+    every: list[Node] = []
     folders = run_folders(paths, faults)
     for path, trials in folders.items():
         try:
             run = Run(path, trust=trust)
             is_wanted = run.result.get("study") is None or path in paths
-            known = run.settings if where else {}
-            keys |= dict.fromkeys([*leaves(known), *known, *known.get(CHOICES_KEY, {})])
+            if where:
+                every.append(run.settings)
             if is_wanted and all(_fits(run.settings, *text.split("=", 1)) for text in where):
                 evaluated.append(_read(run, split, trials))
         except UserError as error:
@@ -454,9 +454,14 @@ def read_runs(
         message = f"No finished run with predictions of split={split} is left." if split else "No finished run is left."
         if any(Run(path).is_trial for path in folders):
             message += " Trials of sweeps count only where their own directories are given."
-        for key in (text.partition("=")[0] for text in where):
+        keys = dict.fromkeys(key for known in every for key in [*leaves(known), *known, *known.get(CHOICES_KEY, {})])
+        for key, _, text in (text.partition("=") for text in where):
+            values = {as_typed(_value(settings, key)): None for settings in every}
             if keys and key not in keys:
                 faults.append(Fault("where", "unknown", f"where={key}=...: no run has {key}.{suggestion(key, keys)}"))
+            elif every and not any(_fits(settings, key, text) for settings in every):
+                hint = f"{suggestion(text, values)} There are {', '.join([*values][:10])}."
+                faults.append(Fault("where", "unknown", f"where={key}={text}: no run has this value.{hint}"))
         raise RunError(*faults, Fault("runs", "not_found", message))
     return evaluated, faults
 
@@ -547,12 +552,18 @@ def read_column(run: Run, split: str, name: str) -> list[Any]:
 
 
 def _fits(settings: Node, key: str, text: str) -> bool:
-    """Whether settings have a value; a group such as `data` or `model/attention` is compared by its name."""
+    """Whether settings have a value."""
+    value = _value(settings, key)
+    return text in (value, as_typed(value)) or value == parse(text)
+
+
+def _value(settings: Node, key: str) -> object:
+    """Returns the value of a setting; that of a group such as `data` or `model/attention` is its name."""
     if "/" in key:
-        return bool(get_path(settings, f"{CHOICES_KEY}.{key}") == text)
+        return get_path(settings, f"{CHOICES_KEY}.{key}")
     values = (get_path(settings, key), *default(settings, key))
     value = next((value for value in values if value is not None), None)
-    return value.get("name") == text if isinstance(value, Mapping) else text == as_typed(value) or value == parse(text)
+    return value.get("name") if isinstance(value, Mapping) else value
 
 
 def _classes(run: Run) -> tuple[list[str], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TypeAlias
 
 from sentattn.config.command_line import CONFIG_DIR, reference_fault
@@ -88,6 +88,7 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
         named = {name: f"{group}={name}" for group in reversed(choices.groups()) for name in choices.names(group)}
         near = closest(word, [*legal, *named])
         close = f" Did you mean {named.get(near, f'{near}=VALUE')}?" if near else ""
+        close = f" A table is data=table data.train={word}." if PurePath(word).suffix else close
         raise SettingError(Fault(word, "missing", f"{word} has no value: settings are written key=value.{close}"))
     if fault := reference_fault(key, text):
         raise SettingError(fault)

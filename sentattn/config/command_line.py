@@ -109,7 +109,7 @@ def read_values(
         key, equals, text = word.partition("=")
         if key not in keys or not equals:
             if positional and not word.startswith("-") and not (equals and all(map(str.isidentifier, key.split(".")))):
-                values[positional].append(word)
+                values[positional].append(os.path.expanduser(word))
                 continue
             close = suggestion(key.lstrip("-+"), keys)
             legal = (

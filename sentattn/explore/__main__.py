@@ -3,8 +3,9 @@
 usage: python -m sentattn.explore DIR [DIR ...] [port=8765] [host=127.0.0.1] [split=test] [threads=N] [open=true]
                                   [trust=false]
 
-  DIR      run directories, folders that hold some at any depth, or hf://USER/NAME on the Hugging Face Hub; of runs that
-           differ in their seed only the first is shown, and of more than eight settings the most accurate eight
+  DIR      run directories, `latest`, folders that hold some at any depth, or hf://USER/NAME on the Hugging Face Hub;
+           of runs that differ in their seed only the first is shown, and of more than eight settings the most accurate
+           eight
   port     port of the page; another free one is taken where nothing was typed and 8765 is in use
   host     address to listen on; for any but a loopback address the printed address has a token, without which nothing
            is answered
@@ -33,7 +34,7 @@ from pathlib import Path
 from sentattn.config import command_line
 from sentattn.config.types import Tree
 from sentattn.errors import Fault, RunError, SettingError, require_packages
-from sentattn.run import HUB_PREFIX, load
+from sentattn.run import HUB_PREFIX, LATEST_RUN, load
 
 KEYS = {
     "port": "Count",
@@ -62,7 +63,9 @@ def main(arguments: list[str]) -> None:
     from sentattn.explore.server import load_models, read_rows, serve
 
     torch.set_num_threads(options["threads"])
-    paths = [load(text).path if text.startswith(HUB_PREFIX) else Path(text) for text in options["runs"]]
+    paths = [
+        load(text).path if text == LATEST_RUN or text.startswith(HUB_PREFIX) else Path(text) for text in options["runs"]
+    ]
     models, faults = load_models(paths, trust=options["trust"])
     rows, more = read_rows(models, options["split"])
     for fault in [*faults, *more]:

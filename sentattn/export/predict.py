@@ -2,8 +2,8 @@
 
 usage: python predict.py "This movie is amazing" ["Another text" ...]
 
-Prints the label of each text, the probability of each class, the tokens that are not in the vocabulary, and the
-attention to each token, one column per hop. From Python: Model(folder).predict(texts), in which `unknown` lists the
+Prints the label of each text, the probabilities of up to ten classes, the tokens that are not in the vocabulary, and
+the attention to each token, one column per hop. From Python: Model(folder).predict(texts), in which `unknown` lists the
 indices of the tokens that are not in the vocabulary. Tokens are words, or the pieces of words that a pretrained encoder
 reads, with its special tokens, whose spans are empty.
 """
@@ -26,6 +26,9 @@ from tokenizers import Regex, Tokenizer, normalizers
 LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 LINE_BREAKS = r"(?i)\s?(?:<br\s*/?>\s*)+"
 """What subword tokenizers read as one space."""
+
+MAX_CLASSES = 10
+"""Classes that are printed, the most probable ones."""
 
 Span = tuple[int, int]
 
@@ -53,10 +56,10 @@ class Model:
         A text without a token has no label, and no probabilities.
 
         Raises:
-            TypeError: If `texts` is a text.
+            TypeError: If `texts` is a text, or one of them is none.
             ValueError: If a text is not valid Unicode.
         """
-        if isinstance(texts, str):
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise TypeError("texts are a list of texts: predict([text])")
         return [self._predict(text) for text in texts]
 
@@ -148,7 +151,10 @@ def english(version: str) -> Any:
 def lines(prediction: dict[str, Any]) -> Iterator[str]:
     """Yields a prediction as lines of text."""
     yield f"{prediction['label'] or 'no text'}: {prediction['text']}"
-    for name, share in prediction["probabilities"].items():
+    shares = prediction["probabilities"].items()
+    if len(shares) > MAX_CLASSES:
+        shares = sorted(shares, key=lambda item: -item[1])[:MAX_CLASSES]
+    for name, share in shares:
         yield f"  {share:6.1%}  {name}"
     tokens = prediction["tokens"]
     if unknown := [tokens[i] for i in prediction["unknown"]]:

@@ -379,7 +379,7 @@ def notes(prediction: Prediction) -> list[str]:
         terms = ", ".join(f"{part} {value:+.2f}" for part, value in above.items())
         found.append(f"logit of {name} above the mean of the classes: {terms}")
     if ngrams := sorted(prediction.ngrams, key=lambda ngram: -abs(ngram.logits[label]))[:MAX_NGRAMS]:
-        terms = ", ".join(f"{clipped(prediction.words(ngram))} {ngram.logits[label]:+.2f}" for ngram in ngrams)
+        terms = ", ".join(f'"{clipped(prediction.words(ngram))}" {ngram.logits[label]:+.2f}' for ngram in ngrams)
         found.append(f"n-grams that change the logit of {name} most: {terms}")
     if count := len(prediction.unknown):
         words = list(dict.fromkeys(clipped(prediction.tokens[token]) for token in prediction.unknown))

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
-from sentattn.errors import Fault, RunError
+from sentattn.errors import Fault, RunError, suggestion
 from sentattn.run import FORMAT_KEY, require_format
 from sentattn.sweep.plan import quiet
 
@@ -103,7 +103,8 @@ def load(folder: Path) -> optuna.Study:
     require_journal(folder)
     study = find_study(open_storage(folder)[0]) if (folder / JOURNAL).is_file() else None
     if study is None:
-        message = f"{folder / JOURNAL} holds no study; study={folder.name} begins one."
+        close = suggestion(folder.name, [journal.parent.name for journal in folder.parent.glob(f"*/{JOURNAL}")])
+        message = f"{folder / JOURNAL} holds no study; study={folder.name} begins one.{close}"
         raise RunError(Fault("study", "not_found", message))
     return study
 

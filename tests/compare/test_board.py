@@ -63,6 +63,8 @@ def test_runs_are_runs_paths_or_folders(folder: Path, monkeypatch: pytest.Monkey
     (folder / "split=demo").symlink_to(folder / "demo")  # a name like an option
     monkeypatch.chdir(folder)
     assert len(sentattn.leaderboard("split=demo").frame) == 3
+    monkeypatch.setenv("HOME", str(folder))
+    assert len(sentattn.leaderboard("~/demo").frame) == 3
 
 
 def test_of_other_rows_there_is_a_comparison_of_its_own(folder: Path) -> None:

@@ -140,7 +140,10 @@ def test_a_filter_finds_defaults_and_names_what_no_run_has(folder: Path, capsys:
         err = capsys.readouterr().err
         assert f"Did you mean {meant}?" in err
         assert main([str(folder), f"where={typed.replace('hop=', 'hops=').replace('modle', 'model')},seed=9"]) == 2
-        assert "Did you mean" not in capsys.readouterr().err
+        assert "where=seed=9: no run has this value. There are 0" in capsys.readouterr().err
+    assert main([str(folder), "where=data=imbd,model/attention=structurd"]) == 2
+    err = capsys.readouterr().err
+    assert ("There are demo." in err, "Did you mean 'structured'?" in err) == (True, True)
 
 
 def test_the_latest_run_is_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,13 @@ def test_an_attention_is_tested_against_its_frozen_control(tmp_path: Path) -> No
     assert declared(tmp_path) == {("structured", "structured, frozen attention")}
 
 
+def test_settings_in_no_declared_pair_are_listed(tmp_path: Path) -> None:
+    for size in range(50, 57):
+        make_run(tmp_path, "model=mean", f"data.train_size={size}", "data.train_seed=1")
+    found = compare(tmp_path)
+    assert [setting.name for setting in found.settings] in [items for _, items in found.messages]
+
+
 ATTENDED = ("experiment=attended_ngrams", "data.vectors=null")
 
 

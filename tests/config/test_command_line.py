@@ -115,6 +115,7 @@ def test_the_folder_of_the_user_is_expanded_in_paths_alone(monkeypatch: pytest.M
     words = ["output_dir=~/runs", "report=~/a.html", "text=~/text"]
     given = command_line.raw_arguments(words, {"output_dir": "str", "report": "str | None", "text": "str"})
     assert given == {"output_dir": "/home/somebody/runs", "report": "/home/somebody/a.html", "text": "~/text"}
+    assert command_line.raw_arguments(["~/runs", "b"], {}, "folders") == {"folders": ["/home/somebody/runs", "b"]}
 
 
 @pytest.mark.parametrize("text", ["7", "null", "true", "--help", "=", "a=b"])

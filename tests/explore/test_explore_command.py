@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from sentattn.errors import Fault, RunError
 from sentattn.explore.__main__ import main
 
 
@@ -34,6 +35,25 @@ def test_bad_arguments_end_with_a_message(
 ) -> None:
     assert main(arguments) == 2
     assert expected in capsys.readouterr().err
+
+
+def test_the_latest_run_is_explored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sentattn.explore import server
+
+    run = tmp_path / "outputs" / "demo" / "mean" / "20260101-120000-0123abcd"
+    (run / "model").mkdir(parents=True)
+    (run / "config.yaml").touch()
+    (run / "result.json").write_text('{"status": "finished"}')
+    loaded: list[Path] = []
+
+    def load_models(paths: list[Path], **_: object) -> None:
+        loaded.extend(paths)
+        raise RunError(Fault("runs", "missing", "enough"))
+
+    monkeypatch.setattr(server, "load_models", load_models)
+    monkeypatch.chdir(tmp_path)
+    assert main(["latest"]) == 2
+    assert [path.resolve() for path in loaded] == [run]
 
 
 def test_a_port_in_use_is_reported_before_anything_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:

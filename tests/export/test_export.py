@@ -91,8 +91,9 @@ def test_a_text_without_a_token_is_predicted_next_to_others(exported: Callable[.
     assert blank == empty | {"text": " \n"}
     assert good == model.predict(["good film"])[0]
     assert model.predict([]) == []
-    with pytest.raises(TypeError):
-        model.predict("good film")
+    for texts in ("good film", ["good film", None], [5]):
+        with pytest.raises(TypeError):
+            model.predict(texts)  # type: ignore[arg-type]
     assert list(script.lines(empty)) == ["no text: "]
     assert without_torch(folder, "", "good film").returncode == 0
 
@@ -260,6 +261,13 @@ def test_the_script_prints_a_text_with_its_attention_without_torch(mean: LoadedR
     assert [line.split() for line in rest[-3:]] == [["The", "0.333"], ["film", "0.333"], ["zzz", "0.333"]]
     shares = {name: f"{100 * share:.1f}%" for name, share in prediction.probabilities.items()}
     assert dict(line.split()[::-1] for line in rest[:3]) == shares
+
+
+def test_the_script_prints_the_ten_most_probable_of_many_classes() -> None:
+    shares = {f"class {number}": number / 66 for number in range(12)}
+    no_tokens = {"tokens": [], "unknown": [], "attention": [[]]}
+    _, *printed = script.lines({"label": "class 11", "text": "", "probabilities": shares, **no_tokens})
+    assert [line.split("  ")[-1] for line in printed] == [f"class {number}" for number in range(11, 1, -1)]
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,12 @@ def test_a_journal_of_another_format_is_refused(tmp_path: Path, found: int | Non
     assert refused(lambda: read(tmp_path)) == [("format", "unsupported")]
 
 
+def test_a_study_that_is_not_there_is_answered_with_the_closest(tmp_path: Path) -> None:
+    run(plan(trials=1), tmp_path / "imdb-hops")
+    with pytest.raises(RunError, match="Did you mean 'imdb-hops'"):
+        journal.load(tmp_path / "imdb-hop")
+
+
 def test_a_folder_without_a_study(tmp_path: Path) -> None:
     assert refused(lambda: read(tmp_path)) == [("study", "not_found")]
     assert [*tmp_path.iterdir()] == []

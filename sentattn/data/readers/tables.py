@@ -207,7 +207,9 @@ def _read_rows(
         raise DataError(Fault("", "missing", f"{name} is empty."))
     header = first_row[1] if options.header else [*map(str, range(1, len(first_row[1]) + 1))]
     rows = rows if options.header else itertools.chain([first_row], rows)
-    header = [column if column in columns else unicodedata.normalize("NFC", column) for column in header]  # of macOS
+    composed = {unicodedata.normalize("NFC", column): column for column in columns}
+    names = [unicodedata.normalize("NFC", column) for column in header]  # files of macOS have another form
+    header = [old if old in columns else composed.get(new, new) for old, new in zip(header, names, strict=True)]
     require_columns(header, columns, name, hint)
     required = [header.index(column) for column in columns]
     unique: list[str] = []
@@ -391,7 +393,9 @@ def text_lines(stream: IO[bytes], name: str, options: Options = DEFAULT) -> Iter
             line.encode()
         except UnicodeEncodeError as error:
             byte = f"byte 0x{ord(line[error.start]) - 0xDC00:02x} after {line[: error.start][-20:]!r}"
-            raise damaged(f"{name}, line {number}: {byte} is not {codec.upper()}; {ENCODINGS}.") from error
+            is_utf16 = number == 1 and line.startswith(("\udcff\udcfe", "\udcfe\udcff"))  # its byte-order mark
+            advice = ENCODINGS.replace("latin-1", "utf-16") if is_utf16 else ENCODINGS
+            raise damaged(f"{name}, line {number}: {byte} is not {codec.upper()}; {advice}.") from error
         yield line
 
 

@@ -306,6 +306,7 @@ def test_each_file_must_have_the_columns_and_rows(tmp_path: Path, second: str, k
         ("a.json", "[]", {}, "missing", "no row"),
         ("a.csv", "title,label\nSch\xf6n,x\n", {}, "damaged", "line 2: byte 0xf6"),
         ("a.csv", "title,label\nSch\xf6n,x\n", {"encoding": "utf-16"}, "damaged", "a.csv cannot be read"),
+        ("a.csv", "\xff\xfet\0i\0", {}, "damaged", "encoding=utf-16"),
         ("a.csv", "title,label\na,x\n", {"encoding": "lattin1"}, "unknown", "Did you mean 'latin1'"),
         ("a.csv", "title,label\na,x\n", {"encoding": "rot13"}, "unknown", "utf-8"),
         ("a.csv.zst", "no zstd", {}, "damaged", "a.csv.zst"),
