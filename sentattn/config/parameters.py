@@ -12,6 +12,7 @@ import importlib
 import inspect
 import json
 import re
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -22,7 +23,7 @@ from typing import Any
 from sentattn.config import types
 from sentattn.config.groups import get_path
 from sentattn.config.schema import FIXED_IN_TRAINING, TOP, stricter
-from sentattn.config.targets import TARGET_KEY
+from sentattn.config.targets import TARGET_KEY, is_own
 from sentattn.config.types import Kind, Node, Tree
 from sentattn.errors import Fault, SettingError
 
@@ -114,8 +115,14 @@ def source(target: str) -> bytes:
 
 
 def source_hash(target: str) -> str:
-    """Returns the hash of the file that a class or function is defined in, empty where there is none."""
-    return hashlib.sha256(text).hexdigest()[:12] if (text := source(target)) else ""
+    """Returns the hash of the files of a function, or of a class and of those of its bases that are one's own.
+
+    It is empty where there is no file.
+    """
+    bases = [f"{base.__module__}.{base.__qualname__}" for base in getattr(load(target), "__mro__", ())[1:]]
+    own = [base for base in bases if is_own(base) and base.partition(".")[0] not in sys.stdlib_module_names]
+    texts = [text for text in dict.fromkeys(map(source, [target, *own])) if text]
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:12] if texts else ""
 
 
 def load(target: str) -> Any:

@@ -226,6 +226,18 @@ def test_the_source_of_a_class_of_ones_own_counts(tmp_path: Path, monkeypatch: p
     )
 
 
+def test_the_source_of_a_base_class_of_ones_own_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hashed_base.py").write_text(OWN.format(name="Base"))
+    (tmp_path / "hashed_derived.py").write_text("from hashed_base import Base\nclass Derived(Base): ...\n")
+    (tmp_path / "model" / "attention").mkdir(parents=True)
+    (tmp_path / "model" / "attention" / "own.yaml").write_text("_target_: hashed_derived.Derived\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    own = [f"--config-dir={tmp_path}", "model/attention=own"]
+    before = compose(own)
+    (tmp_path / "hashed_base.py").write_text(OWN.format(name="Base") + "# edited\n")
+    assert setting_hash(compose(own)) != setting_hash(before)
+
+
 def test_hashing_imports_no_class_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "unhashed.py").write_text("raise AssertionError\n")
     monkeypatch.syspath_prepend(str(tmp_path))
