@@ -24,11 +24,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -36,6 +37,7 @@ import yaml
 from measure import leave_out
 
 import sentattn
+from sentattn.compare.across import Overall
 from sentattn.compare.board import Leaderboard
 
 ROOT = Path(__file__).parents[1]
@@ -274,11 +276,88 @@ def board(name: str) -> Leaderboard:
         return sentattn.leaderboard(table=str(file), plan=str(ROOT / "docs" / "plans" / f"table_{name}.yaml"))
 
 
+def page(check: bool) -> None:
+    """Writes the page and its chart, of the encoders that have all lines; or checks that the page is theirs."""
+    known = read("results").index
+    names = [
+        name
+        for name, encoder in ENCODERS.items()
+        if all((name, data, pooling) in known for data in DATA for pooling in encoder.poolings)
+    ]
+    boards = {name: board(name) for name in names}
+    gains = {name: [each for each in boards[name].overall if each.mean.second.name == "mean"] for name in names}
+    written = "\n".join(page_lines(boards, gains)) + "\n"
+    file = ROOT / "docs" / "poolings.md"
+    if not check:
+        file.write_text(written)
+        draw(gains, file.with_suffix(".png"))
+    elif file.read_text() != written:
+        sys.exit(f"{file} is not what {FOLDER} gives: python benchmarks/table.py page")
+
+
+def page_lines(boards: Mapping[str, Leaderboard], gains: Mapping[str, Sequence[Overall]]) -> Iterator[str]:
+    """Yields the lines of the page."""
+    results = read("results")
+    yield from (FOLDER / "head.md").read_text().splitlines()
+    yield from ("", "| over the mean, points | " + " | ".join(ENCODERS[name].name for name in boards) + " |")
+    yield "|---|" + "---|" * len(boards)
+    cells: dict[str, dict[str, str]] = {}
+    for name, several in gains.items():
+        for each in sorted(several, key=lambda each: -each.mean.estimate.value):
+            low, high = map(each.metric.difference, each.mean.intervals[0])
+            counts = "/".join(str(each.results.count(word)) for word in ("win", "tie", "loss"))
+            text = f"{each.metric.difference(each.mean.estimate.value, '+')} ({low} to {high}), {counts}"
+            cells.setdefault(each.mean.first.name, {})[name] = text
+    for pooling, row in cells.items():
+        yield f"| `{pooling}` | " + " | ".join(row.get(name, "") for name in boards) + " |"
+    yield from ("", "Mean over the data sets with its interval, and on how many of them above, undecided or below.")
+    for name in boards:
+        encoder = ENCODERS[name]
+        yield from (
+            "",
+            f"## {encoder.name}",
+            "",
+            f"| test accuracy | {' | '.join(DATA.values())} | parameters | seconds |",
+        )
+        yield "|---|" + "---|" * (len(DATA) + 2)
+        for pooling in (*encoder.poolings, PROBE):
+            if (name, "imdb", pooling) in results.index:
+                lines = [results.loc[(name, data, pooling)] for data in DATA]
+                shown = [f"{line['accuracy']:.4f}" for line in lines] + [f"{lines[0]['parameters']:,.0f}"]
+                yield f"| `{pooling}` | {' | '.join(shown)} | {np.mean([line['seconds'] for line in lines]):.0f} |"
+        yield from ("", "Over the data sets:", "")
+        yield from (f"- {each.message}" for each in boards[name].overall)
+    yield from ("", *(FOLDER / "tail.md").read_text().splitlines())
+
+
+def draw(gains: Mapping[str, Sequence[Overall]], file: Path) -> None:
+    """Draws the gain over the mean of each pooling: a dot for each data set, and the mean with its interval."""
+    figure, axes = plt.subplots(1, len(gains), figsize=(7.6, 3.2), layout="constrained", sharex=True, squeeze=False)
+    for axis, (name, several) in zip(axes[0], gains.items(), strict=True):
+        several = sorted(several, key=lambda each: each.mean.estimate.value)
+        for place, each in enumerate(several):
+            low, high = (100 * end for end in each.mean.intervals[0])
+            axis.plot([low, high], [place, place], color="tab:blue", linewidth=2)
+            values = [100 * pair.estimate.value for pair in each.by_data.values()]
+            axis.plot(values, [place] * len(values), "o", color="0.6", markersize=3)
+            axis.plot(100 * each.mean.estimate.value, place, "D", color="tab:blue", markersize=5)
+        axis.set_yticks(range(len(several)), [each.mean.first.name for each in several], fontsize=8)
+        axis.axvline(0, color="0.3", linewidth=0.8)
+        axis.set_title(ENCODERS[name].name, fontsize=9)
+        axis.set_xlabel("points above the mean", fontsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(file, dpi=130)
+    plt.close(figure)
+
+
 def main(command: str = "", **options: str) -> None:
     """Runs a stage of the table."""
     out, until = options.pop("out", "outputs/table"), time.time() + 60 * float(options.pop("minutes", 150))
     if command == "tables" and options.keys() == {"imdb", "yelp", "corpora"}:
         tables(**options, out=out)
+        return
+    if command == "page":
+        page(options.get("check") == "true")
         return
     data = options.pop("data", ",".join(DATA)).split(",")
     [(name, folder)] = options.items() if len(options) == 1 else [("", "")]

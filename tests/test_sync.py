@@ -87,7 +87,11 @@ def test_an_interrupted_upload_is_completed_by_the_command_that_is_printed(
 
 @pytest.mark.parametrize(
     ("mood", "reason"),
-    [("wrong key", "not logged in"), ("nonsense", "invalid character"), ("silent", "does not answer (timed out)")],
+    [
+        ("wrong key", "not logged in"),
+        pytest.param("nonsense", "invalid character", marks=pytest.mark.slow),
+        pytest.param("silent", "does not answer (timed out)", marks=pytest.mark.slow),
+    ],
 )
 def test_a_server_that_accepts_nothing_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], mood: Mood, reason: str

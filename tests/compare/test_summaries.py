@@ -228,6 +228,6 @@ def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
             return f"text {row}"
 
     settings = trained(tmp_path, [0.4, 0.9, 0.8, 0.6])
-    found, messages = examples(worst_errors(settings, LABELS), settings, Texts(), LABELS, ["a", "b"])  # type: ignore[arg-type]
+    found, messages = examples(worst_errors(settings, LABELS), settings, "test", Texts(), LABELS, ["a", "b"])  # type: ignore[arg-type]
     assert found == []
     assert str(tmp_path) in messages[0]

@@ -41,6 +41,7 @@ OTHERS = [  # with the variants and ATTENTIONS: every part, and every setting th
     ("model=lstm_mean", "data.max_length=1"),
     ("model=mean", "data.tokenizer=spacy", "data.lowercase=false", "data.clip=tail"),
 ]
+OF_NGRAMS = {"model/embedding=ngrams", "model/wide=attended_ngrams", "model=wide"}
 SET = ("feedforward", "gated", "query")
 ATTENTIONS = [
     *([f"model/attention={name}"] for name in CHOICES.names("model/attention") if name not in ("relation", *SET)),
@@ -116,7 +117,13 @@ def test_every_variant_gives_the_predictions_of_its_run(name: str, exported: Cal
     assert_same(run.path / export.ONNX, run)
 
 
-@pytest.mark.parametrize("settings", OTHERS, ids=" ".join)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(words, marks=pytest.mark.slow if OF_NGRAMS & {*words} else (), id=" ".join(words))
+        for words in OTHERS
+    ],
+)
 def test_other_parts_and_settings_give_the_predictions_of_their_run(
     settings: tuple[str, ...], exported: Callable[..., LoadedRun]
 ) -> None:
@@ -139,6 +146,7 @@ class Together(Attention):
         return Attended(torch.cat(values, dim=1), torch.cat([one.weights_BRL for one in attended], dim=1))
 
 
+@pytest.mark.slow
 def test_every_attention_gives_its_weights(tmp_path: Path) -> None:
     attention = Together([classifier("model=mean", *settings).model.attention for settings in ATTENTIONS])
     together = classifier("model=mean")
