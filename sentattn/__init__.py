@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sentattn.compare.__main__ import leaderboard
-    from sentattn.data.readers.states import save_states
+    from sentattn.states import save_states
     from sentattn.sweep.search import search
     from sentattn.train import fit, fit_grid
     from sentattn.trained import load
@@ -17,7 +17,7 @@ __all__ = ["__version__", "fit", "fit_grid", "leaderboard", "load", "save_states
 MODULES = {
     "leaderboard": "compare.__main__",
     "load": "trained",
-    "save_states": "data.readers.states",
+    "save_states": "states",
     "search": "sweep.search",
 }
 """Where the functions are that are not in `train`."""

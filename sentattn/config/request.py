@@ -13,11 +13,10 @@ from sentattn.config import command_line, types
 from sentattn.config.arguments import split_folders
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import ENCODER_KEY, compose, override
-from sentattn.config.schema import COMMAND_KEYS, INIT_FROM, Settings
+from sentattn.config.schema import AUTO_RESUME, COMMAND_KEYS, INIT_FROM, Settings
 from sentattn.config.types import Node, Tree
 from sentattn.errors import Fault, SettingError, UserError
 
-AUTO_RESUME = "auto"
 OVERRIDES_KEY = "overrides"
 """A saved file with this key holds a list of a training's arguments; without it, it holds all settings."""
 

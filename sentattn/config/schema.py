@@ -138,6 +138,9 @@ COMMAND_KEYS: dict[str, Kind] = {
 INIT_FROM = "init_from"
 """The setting with the run whose weights a training starts from."""
 
+AUTO_RESUME = "auto"
+"""The value of `resume` that finds an interrupted run of the same settings."""
+
 TRAIN = "train"
 """The value of `data.vectors` for vectors that are trained on the training rows."""
 

@@ -174,10 +174,17 @@ class Corpus:
         start, end = self._arrays["rationale_offsets"][row : row + 2]
         return [(int(first), int(last)) for first, last in self._arrays["rationales"][start:end]]
 
-    def spans(self, row: int) -> list[Span]:
-        """Returns the character spans of the tokens of a row of states."""
-        start, end = self.token_offsets[row : row + 2]
-        return [(int(first), int(last)) for first, last in self._arrays["spans"][start:end]]
+    @cached_property
+    def _rows_by_text(self) -> dict[int, int]:
+        return {hash(self.text(row)): row for row in range(len(self.labels))}
+
+    def find_states(self, text: str) -> tuple[NDArray[np.int32], list[Span]] | None:
+        """Returns ids and character spans of the tokens of a row of states by its text; None if there is none."""
+        row = self._rows_by_text.get(hash(text))
+        if row is None or self.text(row) != text:
+            return None
+        tokens = slice(*self.token_offsets[row : row + 2])
+        return self.tokens[tokens], [(int(first), int(last)) for first, last in self._arrays["spans"][tokens]]
 
 
 class Split(Dataset[Batch]):

@@ -19,7 +19,7 @@ from sentattn.data.cache import Progress, cache_folder, no_progress
 from sentattn.data.corpus import Corpus, Source, Split, Types, cut_texts, open_corpus
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.splits import MAX_SHOWN, Division, few_rows, odd_labels, select
-from sentattn.data.states import StateTable, StateTokenizer, corpus_rows
+from sentattn.data.states import StateTable, StateTokenizer
 from sentattn.data.tokenizer import RULES, Tokenizer, WordTypes
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
 from sentattn.errors import DataError, Fault, SettingError
@@ -160,7 +160,7 @@ class TextData(Division, LightningDataModule, ABC):
         warnings: list[str] = []
         ids: NDArray[np.int64] | None = None
         if isinstance(types, StateTokenizer):
-            words, self.tokenizer, types.find = [], types, corpus_rows(corpus)
+            words, self.tokenizer, types.find = [], types, corpus.find_states
         elif isinstance(types, PieceTokenizer):
             words, ids, self.tokenizer = types.words, np.arange(len(types)), types
         else:

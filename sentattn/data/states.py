@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -13,9 +13,6 @@ from torch import Tensor
 from sentattn.data.readers.states import StateFile
 from sentattn.data.tokenizer import SPECIALS, Clip, Encoded, Span, Tokenizer
 from sentattn.errors import DataError, Fault
-
-if TYPE_CHECKING:
-    from sentattn.data.corpus import Corpus
 
 Ids: TypeAlias = NDArray[np.int32]
 FindRow: TypeAlias = Callable[[str], tuple[Ids, list[Span]] | None]
@@ -102,19 +99,3 @@ class StateTokenizer(Tokenizer):
             ids, spans = self._clipped(*found)
             encoded.append(Encoded(ids, [text[start:end] for start, end in spans], spans))
         return encoded
-
-
-def corpus_rows(corpus: Corpus) -> FindRow:
-    """Returns a function that finds the rows of a corpus by their texts, which are read at its first call."""
-    rows: dict[int, int] = {}
-
-    def find(text: str) -> tuple[Ids, list[Span]] | None:
-        if not rows:
-            rows.update((hash(corpus.text(row)), row) for row in reversed(range(len(corpus.labels))))
-        row = rows.get(hash(text))
-        if row is None or corpus.text(row) != text:
-            return None
-        start, end = corpus.token_offsets[row : row + 2]
-        return corpus.tokens[start:end], corpus.spans(row)
-
-    return find

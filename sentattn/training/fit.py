@@ -20,8 +20,8 @@ from sentattn import build
 from sentattn import run as runs
 from sentattn.config.groups import get_path
 from sentattn.config.hashing import setting_hash
-from sentattn.config.request import AUTO_RESUME, Request
-from sentattn.config.schema import FOLD, INIT_FROM, Settings
+from sentattn.config.request import Request
+from sentattn.config.schema import AUTO_RESUME, FOLD, INIT_FROM, Settings
 from sentattn.config.types import Node
 from sentattn.console import Progress, wrap
 from sentattn.data.cache import sha256

@@ -9,8 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sentattn.config.request import AUTO_RESUME
-from sentattn.config.schema import IN_MEMORY
+from sentattn.config.schema import AUTO_RESUME, IN_MEMORY
 from sentattn.config.types import Node, Tree
 from sentattn.data.readers import tables
 from sentattn.data.readers.hub import SPLITS
