@@ -285,8 +285,13 @@ def writing(path: Path, key: str | None = None) -> Iterator[None]:
 
     Args:
         path: The file or folder.
-        key: The setting that names it, if there is one.
+        key: The setting that names it, if there is one, which does not name the files of a run.
     """
+    own = (CONFIG_FILE, RESULT_FILE, METRICS_FILE, PREDICTIONS_FILE)
+    if key and path.name in own and path.with_name(CONFIG_FILE).is_file():
+        raise RunError(
+            Fault(key, "conflict", f"{key}={path} is a file of a run, which would be lost: type another name.")
+        )
     try:
         yield
     except (OSError, SafetensorError) as error:  # the second is how that library reports the first

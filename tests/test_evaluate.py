@@ -167,6 +167,13 @@ def test_predictions_of_other_rows_are_not_overwritten(run_copy: Path, tmp_path:
     run.evaluate(first)
 
 
+def test_the_files_of_a_run_are_no_output(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (run_copy / "result.json").read_bytes()
+    assert evaluate.main([str(run_copy), f"output={run_copy / 'result.json'}"]) == 2
+    assert compare([str(run_copy), "format=csv", f"output={run_copy / 'result.json'}"]) == 2
+    assert (run_copy / "result.json").read_bytes() == before
+
+
 def test_each_table_has_a_name_where_the_data_of_the_run_have_one(run_copy: Path, tmp_path: Path) -> None:
     config = run_copy / "config.yaml"
     settings = yaml.safe_load(config.read_text())

@@ -194,7 +194,8 @@ def explained_end(run: Run, signals: Signals) -> Iterator[None]:
     except RuntimeError as error:
         if ranks.several() and signals.received:  # another rank has ended first
             raise Interruption(signals.received, advice(run)) from None
-        error.add_note(advice(run))
+        if run.last_checkpoint.is_file():
+            error.add_note(advice(run))
         raise
 
 
