@@ -52,11 +52,12 @@ class StateTable:
         ids = ids_BL.ravel()
         states_ND = torch.zeros(len(ids), self.width, dtype=self._dtype)
         places = np.flatnonzero(ids >= len(SPECIALS))
+        of_file = np.searchsorted(self.starts, ids[places], side="right") - 1
         # A row is one stretch of a file nearly always: copying it is four times as fast as gathering its tokens.
-        begins = np.flatnonzero((np.diff(ids[places], prepend=-1) != 1) | (np.diff(places, prepend=-2) != 1))
+        is_next = (np.diff(ids[places], prepend=-1) == 1) & (np.diff(places, prepend=-2) == 1)
+        begins = np.flatnonzero(~is_next | (np.diff(of_file, prepend=-1) != 0))
         lengths = np.diff(begins, append=len(places)).tolist()
-        numbers = np.searchsorted(self.starts, ids[places[begins]], side="right") - 1
-        for place, number, length in zip(places[begins].tolist(), numbers.tolist(), lengths, strict=True):
+        for place, number, length in zip(places[begins].tolist(), of_file[begins].tolist(), lengths, strict=True):
             first = ids[place] - self.starts[number]
             states_ND[place : place + length] = self.files[number].states_MD[first : first + length]
         return states_ND.view(*ids_BL.shape, self.width)

@@ -55,18 +55,19 @@ class StateFile:
         self.path, self.key = path, key
         with _readable(path, key):
             tensors = _mapped(path)
-            forms = {name: f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in tensors.items()}
-            held = f"it holds {', '.join(forms.values()).replace('torch.', '') or 'none of these'}"
+            types = {name: str(tensor.dtype).removeprefix("torch.") for name, tensor in tensors.items()}
+            forms = [f"{name} {tuple(tensor.shape)} {types[name]}" for name, tensor in tensors.items()]
+            held = f"it holds {', '.join(forms) or 'none of these'}"
             states, offsets, mask = (tensors.get(name) for name in (STATES, OFFSETS, MASK))
-            if states is None or str(states.dtype)[6:] not in ("float32", "float16", "bfloat16"):
+            if states is None or types[STATES] not in ("float32", "float16", "bfloat16"):
                 raise ValueError(held)
             self._mask: NDArray[np.bool_] | None = None
-            if offsets is not None and str(offsets.dtype)[6:] == "int64" and (states.dim(), offsets.dim()) == (2, 1):
+            if offsets is not None and types[OFFSETS] == "int64" and (states.dim(), offsets.dim()) == (2, 1):
                 self._offsets: Places = offsets.numpy()
                 counts_N = np.diff(self._offsets)
                 if not len(counts_N) or self._offsets[0] != 0 or self._offsets[-1] != len(states):
                     raise ValueError(f"{OFFSETS} must begin with 0 and end with {len(states):,}, the number of states")
-            elif mask is not None and str(mask.dtype)[6:] == "bool" and mask.shape == states.shape[:-1]:
+            elif mask is not None and types[MASK] == "bool" and states.dim() > 2 and mask.shape == states.shape[:-1]:
                 self._mask = mask.numpy().reshape(len(mask), -1)
                 self._offsets = np.arange(len(mask) + 1) * self._mask.shape[1]
                 counts_N = self._mask.sum(axis=1)

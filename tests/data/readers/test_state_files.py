@@ -88,6 +88,14 @@ def test_what_is_saved_is_read(tmp_path: Path, states: tuple[object, object]) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.parquet", "s.safetensors"]
 
 
+def test_tokens_of_several_files_in_any_order_have_their_states(tmp_path: Path) -> None:
+    several = [written(tmp_path / name, states=sign * FLAT, offsets=OFFSETS) for name, sign in (("a", 1), ("b", -1))]
+    table = StateTable([StateFile(path, "data.train") for path in several])
+    ids_BL = np.array([[5, 6, 7], [8, 9, 10], [13, 12, 1], [2, 0, 0]])  # the second row is at both ends of the files
+    all_states = np.concatenate([np.zeros((2, 3)), FLAT, -FLAT])
+    np.testing.assert_array_equal(table.look_up(ids_BL).numpy(), all_states[ids_BL])
+
+
 def test_rows_may_be_a_data_frame_and_float64_becomes_float32(tmp_path: Path) -> None:
     frame = pd.DataFrame({"label": [1, 2, 1]})
     sentattn.save_states(tmp_path / "s.safetensors", STATES.astype(np.float64), MASK, frame)
@@ -130,6 +138,7 @@ def cut(path: Path) -> Path:
         (lambda folder: written(folder / "a", states=FLAT, offsets=np.array([0, 2, 2, 6])), "row 1 has no token"),
         (lambda folder: written(folder / "a", states=FLAT, offsets=OFFSETS.astype(np.float32)), "offsets (4,) float32"),
         (lambda folder: written(folder / "a", states=STATES, mask=MASK[:2]), "mask (2, 3) bool"),
+        (lambda folder: written(folder / "a", states=FLAT, mask=np.ones(6, bool)), "mask (6,) bool"),
         (lambda folder: written(folder / "a", states=STATES, mask=MASK & False), "row 0 has no token"),
         (lambda folder: written(folder / "a", states=STATES.astype(np.int32), mask=MASK), "int32"),
         (lambda folder: written(folder / "a", states=np.array([{}, {}]), offsets=OFFSETS), "object"),
