@@ -284,6 +284,8 @@ def page(check: bool) -> None:
         for name, encoder in ENCODERS.items()
         if all((name, data, pooling) in known for data in DATA for pooling in encoder.poolings)
     ]
+    if not names:
+        sys.exit("No encoder has all its lines yet: python benchmarks/table.py rows ENCODER=FOLDER")
     boards = {name: board(name) for name in names}
     gains = {name: [each for each in boards[name].overall if each.mean.second.name == "mean"] for name in names}
     written = "\n".join(page_lines(boards, gains)) + "\n"
