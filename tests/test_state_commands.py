@@ -218,6 +218,11 @@ def test_rows_with_a_text_are_compared_with_runs_over_texts(
     words = ["data=table", "model=mean", *(setting for setting in SHORT[2:] if "norm" not in setting)]
     assert train.main([*words, "data.train=states.parquet", "data.name=both"]) == 0
     capsys.readouterr()
-    assert compare(["outputs"]) == 0
+    assert compare(["outputs", "insight=4", "report=page.html", "reference=tfidf,probe"]) == 0
+    tokens = {file.parent.parent.name: pq.read_table(file)["tokens"] for file in Path().rglob("insight-*.parquet")}
+    assert {round(count, 6) for count in tokens["mean"].to_pylist()} == {
+        2
+    }  # of the text, not of what is shown of states
+    assert set(tokens) == {"mean", "states"}
     [heading] = [line for line in capsys.readouterr().out.splitlines() if "split test" in line]
     assert heading.startswith("both, split test: 6 rows")

@@ -27,7 +27,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.runs import EvaluatedRun, read_runs
+from sentattn.compare.runs import EvaluatedRun, read_runs, with_texts
 from sentattn.config.compose import PRETRAINED
 from sentattn.config.groups import get_path
 from sentattn.config.hashing import setting_hash
@@ -246,7 +246,7 @@ def fit(
 
 def _sources(names: Sequence[str], comparison: Comparison) -> Iterator[Source]:
     """Yields what references are fitted on; texts and states are read once, when they are needed."""
-    run = comparison.settings[0].runs[0]
+    run = with_texts(comparison.settings)
 
     @cache
     def read() -> tuple[TextData, Inputs]:

@@ -20,6 +20,7 @@ import yaml
 
 from sentattn.compare.metric import ACCURACY, METRICS, OF_PROBABILITIES, Metric
 from sentattn.compare.statistics import UNKNOWN_TERM, Estimate
+from sentattn.config.checks import STATE_DATA
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.hashing import counted, default, hashed, reads_states
 from sentattn.config.parameters import leaves
@@ -172,6 +173,13 @@ class EvaluatedRun:
             message = f"data={self.result['data']} has other {rows} now than when {self.path} was trained."
             raise RunError(Fault("data.path", "conflict", message))
         return data
+
+
+def with_texts(settings: Sequence[Setting]) -> EvaluatedRun:
+    """Returns the first run whose rows are read as texts, and not as states of them; if there is none, the first."""
+    runs = [setting.runs[0] for setting in settings]
+    key = f"data.{TARGET_KEY}"
+    return next((run for run in runs if get_path(run.settings, key) != STATE_DATA), runs[0])
 
 
 @dataclass(frozen=True)

@@ -295,7 +295,7 @@ def _states_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
         return
     if not any(c.value(f"data.{split}") for split in ("train", "val", "test")):
         yield ("data.train",), "missing", "data=states has no states: type data.train=FILE."
-    for key in (*OF_WORDS, "data.tokenizer", "data.mirror"):
+    for key in (*OF_WORDS, "data.tokenizer"):
         if c.is_typed(key) and c.value(key) is not None:
             yield (key,), "no_effect", f"{key}={as_typed(c.value(key))} has no effect on states: leave it out."
     if c.chosen.get("model/wide", "none") != "none":

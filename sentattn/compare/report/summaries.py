@@ -199,8 +199,8 @@ def examples(
     for rank in sorted({rank for _, ranks in choices for rank in ranks}):
         rows = [row for row, ranks in choices if rank in ranks]
         try:
-            classifier, texts = settings[rank].runs[0].open_model(split, texts)
-            predicted = classifier.predict([texts.texts(row) for row in rows])
+            classifier, its_texts = settings[rank].runs[0].open_model(split, texts)
+            predicted = classifier.predict([its_texts.texts(row) for row in rows])
         except UserError as error:
             messages.append(str(error))
             continue
