@@ -49,7 +49,7 @@ DATA = {
     "newsgroups": "20 Newsgroups",
     "tweets": "Tweets",
 }
-TRIALS, SEEDS = 16, 5
+TRIALS, SEEDS = 8, 5
 POOLINGS = {
     "mean": ["model/attention=uniform"],
     "first": ["model/attention=first"],
@@ -80,7 +80,7 @@ class Encoder(NamedTuple):
 
 SPACE = {"optimizer.lr": "tag(log,interval(1e-4,1e-1))", "model.head.dropout": "interval(0,0.7)"}
 LAYERS = {"model.embedding.layer": "range(-5,0)"}
-PRETRAINED = ["model=pretrained", "model.embedding.dtype=bfloat16", "model.embedding.name={}"]
+PRETRAINED = ["model=pretrained", "model.embedding.name={}"]
 WORDS = ["model=mean", "data.vectors={}", "model.embedding.frozen=true", "model.embedding.dropout=0"]
 ENCODERS = {
     "minilm": Encoder(
@@ -140,7 +140,7 @@ def run(words: Sequence[str], until: float) -> None:
         try:
             code = process.wait(max(1, until - time.time()))
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # SIGINT is ignored by what a script began in the background
             process.wait()
             sys.exit("The time is over: the same command goes on.")
     if code:
@@ -168,7 +168,7 @@ def search(name: str, folder: str, out: str, data: Sequence[str], until: float) 
         run(["sentattn.sweep", f"sweep={file}", f"output_dir={out}/search"], until)
         for pooling in encoder.poolings:
             best = yaml.safe_load(Path(out, "search", "sweeps", f"{name}-{each}-{pooling}", "best.yaml").read_text())
-            write("settings", (name, each, pooling), best["found"] | best["reached"])
+            write("settings", (name, each, pooling), best["found"] | best["reached"] | {"trials": TRIALS})
 
 
 def rows(name: str, folder: str, out: str, data: Sequence[str], until: float) -> None:
@@ -212,22 +212,15 @@ def result_of(run_directory: Path) -> Any:
 
 def store(key: Key, found: Mapping[str, float], directories: Sequence[Path], plan: Path) -> None:
     """Writes the line of a pooling, and which test rows each of its seeds has right, a bit each."""
-    runs = [path for path in directories if result_of(path)["status"] == "finished"]
-    runs.sort(key=lambda path: int(result_of(path)["seed"]))
+    [line] = sentattn.leaderboard(*directories).frame.to_dict("records")
+    runs = sorted(directories, key=lambda path: int(result_of(path)["seed"]))
     tested = [pq.read_table(path / "predictions.parquet", filters=[("split", "=", "test")]) for path in runs]
     is_right_SN = np.stack([table["label"].to_numpy() == table["predicted"].to_numpy() for table in tested])
     np.save(FOLDER / f"{'-'.join(key)}.npy", np.packbits(is_right_SN, axis=1))
     if any(groups := tested[0]["group"].to_pylist()):
         np.save(FOLDER / f"{key[0]}-{key[1]}-groups.npy", np.unique(groups, return_inverse=True)[1].astype(np.uint16))
-    results = [result_of(path) for path in runs]
-    values = {
-        "seeds": len(runs),
-        "rows": is_right_SN.shape[1],
-        "accuracy": is_right_SN.mean(),
-        "f1_macro": np.mean([result["metrics"]["test/f1_macro"] for result in results]),
-        "seconds": np.mean([result["seconds"]["train"] for result in results]),
-        "parameters": results[0]["parameters"]["trainable"],
-        "encoder_hash": results[0].get("encoder"),
+    values = {name: line[name] for name in COLUMNS} | {
+        "encoder_hash": result_of(runs[0]).get("encoder"),
         "revision": git("rev-parse", "--short", "HEAD"),
         "plan": hashlib.sha256(plan.read_bytes()).hexdigest()[:12],
     }
@@ -236,6 +229,7 @@ def store(key: Key, found: Mapping[str, float], directories: Sequence[Path], pla
 
 SETTINGS = ("model.embedding.layer", "optimizer.lr", "model.head.dropout")
 KEYS = ("encoder", "data", "pooling")
+COLUMNS = ("seeds", "rows", "accuracy", "accuracy_low", "accuracy_high", "f1_macro", "parameters", "train_seconds")
 Key = tuple[str, str, str]
 
 
@@ -326,7 +320,7 @@ def page_lines(boards: Mapping[str, Leaderboard], gains: Mapping[str, Sequence[O
             if (name, "imdb", pooling) in results.index:
                 lines = [results.loc[(name, data, pooling)] for data in DATA]
                 shown = [f"{line['accuracy']:.4f}" for line in lines] + [f"{lines[0]['parameters']:,.0f}"]
-                yield f"| `{pooling}` | {' | '.join(shown)} | {np.mean([line['seconds'] for line in lines]):.0f} |"
+                yield f"| `{pooling}` | {' | '.join(shown)} | {np.mean([line['train_seconds'] for line in lines]):.0f} |"
         yield from ("", "Over the data sets:", "")
         yield from (f"- {each.message}" for each in boards[name].overall)
     yield from ("", *(FOLDER / "tail.md").read_text().splitlines())
