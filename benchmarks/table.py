@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -320,7 +319,8 @@ def page_lines(boards: Mapping[str, Leaderboard], gains: Mapping[str, Sequence[O
             if (name, "imdb", pooling) in results.index:
                 lines = [results.loc[(name, data, pooling)] for data in DATA]
                 shown = [f"{line['accuracy']:.4f}" for line in lines] + [f"{lines[0]['parameters']:,.0f}"]
-                yield f"| `{pooling}` | {' | '.join(shown)} | {np.mean([line['train_seconds'] for line in lines]):.0f} |"
+                seconds = np.mean([line["train_seconds"] for line in lines])
+                yield f"| `{pooling}` | {' | '.join(shown)} | {seconds:.0f} |"
         yield from ("", "Over the data sets:", "")
         yield from (f"- {each.message}" for each in boards[name].overall)
     yield from ("", *(FOLDER / "tail.md").read_text().splitlines())
