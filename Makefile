@@ -2,9 +2,9 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
-TESTS := $(RUN) -m pytest -m "not slow" -n auto --maxprocesses 4 --dist worksteal
+TESTS := $(RUN) -m pytest -m "not slow and not trust" -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test check site dist coverage slow lowest audit docs bench
+.PHONY: demo test check site dist coverage slow trust lowest audit docs bench
 
 demo: $(VENV)/.package ## train on the embedded corpus, then predict a sentence with the model
 	$(RUN) -m sentattn.train logger=none
@@ -38,6 +38,10 @@ bench: $(VENV)/.installed ## each benchmark for a moment
 
 slow: $(VENV)/.installed lowest ## the long tests
 	$(RUN) -m pytest -m slow
+
+trust: $(VENV)/.installed ## kills, power cuts, hostile and random files, for most of an hour
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt atheris
+	$(RUN) -m pytest -m trust -n auto --maxprocesses 4
 
 lowest: $(VENV)/.installed ## the lowest versions that pyproject.toml allows, in a separate environment
 	.ci/lowest $(VENV)/bin/uv

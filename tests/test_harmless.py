@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import pickle
 import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from harmful import Harmful
 from refusals import refused
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -33,16 +32,6 @@ from sentattn.prediction.model import load
 from sentattn.training.recorder import read_checkpoint
 
 pytest.importorskip("onnxruntime")
-
-
-class Harmful:
-    """Runs a command when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch {self.marker}",)
 
 
 @pytest.fixture

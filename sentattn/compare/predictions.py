@@ -167,6 +167,8 @@ def _read_file(path: Path) -> pa.Table:
         kinds = dict.fromkeys(TEXTS, pa.string())
         table = csv.read_csv(path, parse_options=parse, convert_options=csv.ConvertOptions(column_types=kinds))
     names = [name for name in table.column_names if name in (*TEXTS, SCORE) or _is_probability(name)]
+    if len({*names}) < len(names):
+        raise ValueError(f"it has two columns {max(names, key=names.count)}.")
     return pa.table({name: table[name].cast(pa.string() if name in TEXTS else pa.float64()) for name in names})
 
 

@@ -54,6 +54,7 @@ class PieceTokenizer(Tokenizer):
     def __init__(self, content: str, *, max_length: int | None = None, clip: Clip = "both") -> None:
         try:
             library = tokenizers.Tokenizer.from_str(content)
+            library.encode("\ue000")  # a character without a piece: its unknown token may be missing
         except Exception as error:  # the library raises nothing narrower
             raise ValueError(f"it is no tokenizer ({error})") from error
         library.no_truncation()

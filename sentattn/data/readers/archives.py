@@ -19,7 +19,8 @@ from typing import Any
 from sentattn.data.cache import Progress, cached, sample
 from sentattn.errors import DataError, Fault, suggestion
 
-DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, UnicodeError, OSError)
+DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, UnicodeError, OSError, RuntimeError)
+"""What the readers of archives raise; a RuntimeError of those that are encrypted, or of an unknown version."""
 
 
 def neighbour(path: Path) -> str:

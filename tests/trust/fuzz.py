@@ -1,0 +1,210 @@
+"""Reads random bytes, guided by coverage, as each kind of file: an error is a message, never a traceback.
+
+usage: python fuzz.py READER SECONDS [FOLDER]
+
+Needs atheris. A finding ends it with a traceback, and leaves its bytes in FOLDER as crash-..., to be read by
+`python fuzz.py READER FILE`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+MOST_BYTES = 4096
+REVIEW = json.dumps({"stars": 4.0, "text": "Good food, bad service.", "business_id": "a"}) + "\n"
+PREDICTED = "setting,seed,row,label,predicted\na,0,1,x,x\na,1,1,x,y\nb,0,1,x,x\nb,1,1,x,x\n"
+JOURNAL = '{"op_code": 0, "worker_id": "1", "study_name": "s", "directions": [1]}\n'
+SWEEP = "study: s\nsampler: {name: random}\nspace: {optimizer.lr: 'interval(1e-4,1e-2)'}\nbudget: {trials: 1}\n"
+PLAN = (
+    "split: test\nmetric: accuracy\nmargin: 0.5\nseeds: [0, 1]\nbase: []\npairs: [{a: {setting: x}, b: {setting: y}}]\n"
+)
+
+
+class Reader(NamedTuple):
+    """A kind of file: the name of one, a good one, and what reads it."""
+
+    name: str
+    good: bytes
+    read: Callable[[Path], object]
+
+
+def rows_of(path: Path) -> None:
+    """Reads a table."""
+    from sentattn.data.readers.tables import records
+
+    for _ in records(path, ["text"]):
+        pass
+
+
+def reviews_of(path: Path) -> None:
+    """Reads reviews of Yelp."""
+    from sentattn.data.datasets.yelp import Yelp
+
+    for _ in Yelp(path=str(path), cache_dir=str(path.parent / "cache")).source(lambda *_: None).read("train"):
+        pass
+
+
+def vectors_of(path: Path) -> None:
+    """Reads word vectors."""
+    from sentattn.data.word_vectors import read_vectors
+
+    with tempfile.TemporaryDirectory() as cache:
+        read_vectors(str(path), ["good", "bad"], cache=Path(cache), mirror=None, progress=lambda *_: None)
+
+
+def tokenizer_of(path: Path) -> None:
+    """Reads a tokenizer, and splits a text with it."""
+    from sentattn.data.pieces import read_tokenizer
+
+    read_tokenizer(str(path)).encode(["Good food, bad service."])
+
+
+def states_of(path: Path) -> None:
+    """Reads states from a file."""
+    from sentattn.data.readers.states import open_states
+
+    with tempfile.TemporaryDirectory() as cache:
+        open_states(path, "data.train", cache)
+
+
+def predictions_of(path: Path) -> None:
+    """Reads and compares predictions of another tool."""
+    import sentattn
+
+    print(sentattn.leaderboard(table=str(path)))
+
+
+def command_of(module: str, words: str, path: Path) -> None:
+    """Runs a command, whose errors are those of a user."""
+    import importlib
+
+    importlib.import_module(module).main(words.format(path=path, folder=path.parent).split())
+
+
+def plan_of(path: Path) -> None:
+    """Reads a plan of tests."""
+    from sentattn.compare.plan import read_plan
+
+    read_plan(path)
+
+
+def parquet(columns: dict[str, list[object]]) -> bytes:
+    """Returns a table as bytes."""
+    pq.write_table(pa.table(columns), stream := io.BytesIO())
+    return stream.getvalue()
+
+
+def archive(name: str, content: bytes) -> bytes:
+    """Returns an archive with a file."""
+    with zipfile.ZipFile(stream := io.BytesIO(), "w") as opened:
+        opened.writestr(name, content)
+    return stream.getvalue()
+
+
+def states(save: Callable[..., None]) -> bytes:
+    """Returns states of two rows as NumPy stores them."""
+    save(stream := io.BytesIO(), states=np.ones((3, 2), np.float16), offsets=np.array([0, 1, 3]))
+    return stream.getvalue()
+
+
+def safetensors() -> bytes:
+    """Returns states of two rows as safetensors."""
+    from safetensors.numpy import save
+
+    return save({"states": np.ones((3, 2), np.float16), "offsets": np.array([0, 1, 3])})
+
+
+def tokenizer() -> bytes:
+    """Returns a small tokenizer."""
+    from tokenizers import Tokenizer, models
+
+    made = Tokenizer(models.WordPiece({"[PAD]": 0, "[UNK]": 1, "good": 2}, unk_token="[UNK]"))
+    return str(made.to_str()).encode()
+
+
+TABLE: dict[str, list[object]] = {"text": ["Good.", "Bad."], "label": ["a", "b"]}
+READERS = {
+    "yelp": Reader("reviews.json", REVIEW.encode(), reviews_of),
+    "zip": Reader("reviews.zip", archive("yelp_review_subset.json", REVIEW.encode()), reviews_of),
+    "csv": Reader("rows.csv", b'text,label\n"Good, bad",a\nBad,b\n', rows_of),
+    "tsv": Reader("rows.tsv", b"text\tlabel\nGood\ta\n", rows_of),
+    "json": Reader("rows.json", json.dumps([{"text": "Good", "label": "a"}]).encode(), rows_of),
+    "jsonl": Reader("rows.jsonl", b'{"text": "Good", "label": "a"}\n', rows_of),
+    "parquet": Reader("rows.parquet", parquet(TABLE), rows_of),
+    "vectors": Reader("vectors.txt", b"good 1 2 3\nbad 0.5 -1 2e-3\n", vectors_of),
+    "tokenizer": Reader("tokenizer.json", tokenizer(), tokenizer_of),
+    "npz": Reader("states.npz", states(np.savez), states_of),
+    "safetensors": Reader("states.safetensors", safetensors(), states_of),
+    "predictions": Reader("predictions.csv", PREDICTED.encode(), predictions_of),
+    "run": Reader(
+        "result.json",
+        b'{"format": 2, "status": "finished", "seed": 0}',
+        partial(command_of, "sentattn.list", "runs output_dir={folder}"),
+    ),
+    "config": Reader(
+        "config.yaml",
+        b"format: 2\nseed: 0\nmodel: {name: mean}\n",
+        partial(command_of, "sentattn.train", "from={path} --cfg job"),
+    ),
+    "journal": Reader(
+        "journal.log", JOURNAL.encode(), partial(command_of, "sentattn.sweep.__main__", "status {folder}")
+    ),
+    "sweep": Reader(
+        "sweep.yaml", SWEEP.encode(), partial(command_of, "sentattn.sweep.__main__", "sweep={path} --cfg job")
+    ),
+    "plan": Reader("plan.yaml", PLAN.encode(), plan_of),
+}
+
+
+def read(reader: Reader, content: bytes, folder: Path) -> None:
+    """Reads bytes as a kind of file; any error but one for the user is a finding."""
+    from sentattn.errors import UserError
+
+    path = folder / reader.name
+    path.write_bytes(content)
+    with (
+        contextlib.suppress(UserError),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        reader.read(path)
+
+
+def main(name: str, seconds: str, folder: str = "") -> None:
+    """Fuzzes a reader for some seconds, or reads a file of bytes once."""
+    reader, scratch = READERS[name], Path(tempfile.mkdtemp())
+    if Path(seconds).is_file():
+        read(reader, Path(seconds).read_bytes(), scratch)
+        return
+    import atheris
+
+    corpus = Path(folder or scratch) / "corpus"
+    corpus.mkdir(parents=True, exist_ok=True)
+    (corpus / "good").write_bytes(reader.good)
+    with atheris.instrument_imports(include=["sentattn"], enable_loader_override=False):
+        read(reader, reader.good, scratch)
+    limits = [f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}", "-timeout=20", "-rss_limit_mb=4096"]
+    atheris.Setup(
+        [sys.argv[0], *limits, f"-artifact_prefix={corpus.parent}/", "-print_final_stats=1", str(corpus)],
+        lambda content: read(reader, content, scratch),
+    )
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
