@@ -1,12 +1,16 @@
 """Show what there is, a line each, with what to expect of it.
 
-usage: python -m sentattn.list [models] [data] [experiments] [sweeps] [runs] [output_dir=FOLDER] [--config-dir FOLDER]
+usage: python -m sentattn.list [KIND ...] [output_dir=FOLDER] [--config-dir FOLDER]
+
+The kinds, by default all:
 
   models       variants, for model=NAME
+  poolings     what makes a vector of the tokens, for model/attention=NAME
   data         data sets, for data=NAME
   experiments  settings of a source or of the best recipe, for experiment=NAME
   sweeps       sweep files, for sweep=NAME
   runs         finished and failed runs with their accuracy
+
   output_dir   folder whose runs are listed; default outputs
   --config-dir a folder with choices of your own, which are listed too
 
@@ -34,7 +38,13 @@ from sentattn.errors import Fault, RunError, SettingError, suggestion
 from sentattn.run import Run
 
 METRICS = ("val/accuracy", "test/accuracy")
-GROUPS = {"models": "model", "data": "data", "experiments": "experiment", "sweeps": "sweep"}
+GROUPS = {
+    "models": "model",
+    "poolings": "model/attention",
+    "data": "data",
+    "experiments": "experiment",
+    "sweeps": "sweep",
+}
 KINDS = (*GROUPS, "runs")
 LONGEST_FILE, NARROWEST = 24, 20
 """Most characters of a file's name, and fewest columns of a model's."""

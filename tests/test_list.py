@@ -17,11 +17,11 @@ def write(folder: Path, **result: object) -> None:
 
 
 def test_models_and_data_have_the_comments_of_their_files(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["models", "data"]) == 0
+    assert main(["models", "data", "poolings"]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     names, text = {line[2:].split(" ")[0] for line in out.splitlines()}, " ".join(out.split())
-    for group in ("model", "data"):
+    for group in ("model", "data", "model/attention"):
         for file in (conf_dir() / group).glob("[!_]*.yaml"):
             first = file.read_text(encoding="utf-8").removeprefix("# @package _global_\n").splitlines()[0].lstrip("# ")
             assert file.stem in names

@@ -102,9 +102,16 @@ def test_a_damaged_table_is_refused(tmp_path: Path, change: Any, key: str, kind:
     assert refused(lambda: read(tmp_path, change(lines())))[0] == (key, kind)
 
 
-def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.parquet").write_bytes(b"PAR1 is not enough")
-    assert refused(lambda: add_tables([str(tmp_path / "a.parquet")], [], "test")) == [("table", "unreadable")]
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.parquet", b"PAR1 is not enough"),
+        ("two_columns.csv", b"setting,seed,seed,row,label,predicted\na,0,0,1,x,x\n"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert refused(lambda: add_tables([str(tmp_path / name)], [], "test")) == [("table", "unreadable")]
 
 
 @pytest.mark.parametrize("row", ["row", "row_id"])

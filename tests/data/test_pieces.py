@@ -125,7 +125,10 @@ def test_saved_and_read_again(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.library_ids_V, tokenizer.library_ids_V)
 
 
-@pytest.mark.parametrize("broken", ["", "[]", "{}", '{"version": "1.0"}'])
+WITHOUT_ITS_UNKNOWN = str(LibraryTokenizer(models.WordPiece({"[PAD]": 0, "good": 1}, unk_token="[UNK]")).to_str())
+
+
+@pytest.mark.parametrize("broken", ["", "[]", "{}", '{"version": "1.0"}', WITHOUT_ITS_UNKNOWN])
 def test_no_tokenizer(tmp_path: Path, broken: str) -> None:
     (tmp_path / "tokenizer.json").write_text(broken)
     assert refused(lambda: read_tokenizer(str(tmp_path))) == [("data.tokenizer", "unreadable")]

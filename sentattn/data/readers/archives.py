@@ -19,8 +19,10 @@ from typing import Any
 from sentattn.data.cache import Progress, cached, sample
 from sentattn.errors import DataError, Fault, suggestion
 
-DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, UnicodeError, OSError, RuntimeError)
-"""What the readers of archives raise; a RuntimeError of those that are encrypted, or of an unknown version."""
+DAMAGE = (
+    *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, UnicodeError, OSError),
+    RuntimeError,  # of an archive that is encrypted, or of an unknown version
+)
 
 
 def neighbour(path: Path) -> str:

@@ -129,6 +129,14 @@ def cut(path: Path) -> Path:
     return path
 
 
+def in_the_directory(path: Path, at: int, value: int) -> Path:
+    """Changes a byte of the first entry of an archive."""
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + at] = value
+    path.write_bytes(content)
+    return path
+
+
 @pytest.mark.parametrize(
     ("write", "part"),
     [
@@ -144,6 +152,8 @@ def cut(path: Path) -> Path:
         (lambda folder: written(folder / "a", states=np.array([{}, {}]), offsets=OFFSETS), "object"),
         (lambda folder: npz(folder / "a.npz", states=np.array([{}, {}]), offsets=OFFSETS), "object"),
         (lambda folder: npz(folder / "a.npz", other=FLAT), "none of these"),
+        (lambda folder: in_the_directory(npz(folder / "a.npz", states=FLAT, offsets=OFFSETS), 6, 125), "version 12.5"),
+        (lambda folder: in_the_directory(npz(folder / "a.npz", states=FLAT, offsets=OFFSETS), 8, 1), "encrypted"),
         (lambda folder: cut(npz(folder / "a.npz", states=FLAT, offsets=OFFSETS)), "zip"),
         (lambda folder: cut(tensors(folder / "a.safetensors", states=FLAT, offsets=OFFSETS)), ""),
         (lambda folder: cut(written(folder / "a", states=FLAT, offsets=OFFSETS) / "states.npy").parent, ""),
