@@ -154,7 +154,10 @@ def _run(
     threading.Thread(target=_end_with, args=(scheduler,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    except OSError as error:
+        sys.exit(f"{log} cannot be written ({error.strerror}).")
     for descriptor in (1, 2):  # libraries in C write there too
         os.dup2(output, descriptor)
     for stream in (sys.stdout, sys.stderr):

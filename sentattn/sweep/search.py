@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -220,8 +221,9 @@ def write_files(study: SweepStudy, kind: type[BaseException] | None = None, *_: 
             print(line)
         if study.over() and study.is_leader() and study.best_trials():
             log_study(study.plan, study.folder, study.records())
-    except OSError as error:
-        files = f"{BEST_FILE}, {TRIALS_FILE} and {REPORT_FILE} cannot be written ({error.strerror or error})"
+    except (OSError, json.JSONDecodeError) as error:  # the disk is full, or the folder is gone or another
+        reason = getattr(error, "strerror", None) or error
+        files = f"{BEST_FILE}, {TRIALS_FILE} and {REPORT_FILE} cannot be written ({reason})"
         message = f"{study.folder}: {files}. Free some space, and the same command writes them."
         if kind is None:
             raise RunError(Fault(str(study.folder), "unwritable", message)) from error

@@ -6,8 +6,10 @@ import hashlib
 import importlib
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -136,6 +138,14 @@ def given(folder: Path) -> Path:
     return folder
 
 
+def new_folder(command: Command, given_in: Path, parent: Path) -> Path:
+    """Returns a folder for a command, with the runs that it changes."""
+    out = Path(tempfile.mkdtemp(dir=parent))
+    if command.module.startswith("sentattn.compare"):
+        shutil.copytree(given_in / "runs", out / "runs")
+    return out
+
+
 def start(command: Command, given_in: Path, out: Path, before: Callable[[], object] = lambda: None) -> int:
     """Starts a command in a process of its own, which leads a group; returns its number."""
     out.mkdir(parents=True, exist_ok=True)
@@ -152,6 +162,7 @@ def start(command: Command, given_in: Path, out: Path, before: Callable[[], obje
         main = importlib.import_module(command.module).main
         words = [word.format(out=out, given=given_in) for word in command.words]
         before()
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))  # not those of pytest
         code = main(words)
     except BaseException:  # it must not go on as the tests
         traceback.print_exc()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from commands import COMMANDS, HANGS, Command, ended, finish, start
+from commands import COMMANDS, HANGS, Command, ended, finish, new_folder, start
 
 CHANGES = ("w", "r", "u")
 
@@ -64,18 +64,11 @@ def main(name: str, given_folder: str, folder: str, most: str) -> None:
     """Prints the changes of a command and the cuts."""
     command, given_in, parent = COMMANDS[name], Path(given_folder), Path(folder)
 
-    def new_folder(name: str) -> Path:
-        out = parent / name
-        out.mkdir()
-        if command.module.startswith("sentattn.compare"):
-            shutil.copytree(given_in / "runs", out / "runs")
-        return out
-
-    whole = new_folder("whole")
+    whole = new_folder(command, given_in, parent)
     count = sum(line[0] in CHANGES for line in changes(cut(command, given_in, whole, -1)))
     expected, tried = command.outcome(whole), min(count, int(most))
     for at in (place * count // tried for place in range(tried)):
-        out = new_folder(f"cut-{at}")
+        out = new_folder(command, given_in, parent)
         drop(cut(command, given_in, out, at))
         assert finish(command, given_in, out) == expected, f"{name}, cut at change {at} of {count}: {out}"
         shutil.rmtree(out)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import shutil
 import time
 from pathlib import Path
 
 import pytest
-from commands import COMMANDS, Command, ended, finish, given, kill, start
+from commands import COMMANDS, ended, finish, given, kill, new_folder, start
 
 SHORT, LONG = 3, 25
 
@@ -16,15 +15,6 @@ SHORT, LONG = 3, 25
 @pytest.fixture(scope="module")
 def given_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return given(tmp_path_factory.mktemp("given"))
-
-
-def new_folder(command: Command, given_in: Path, parent: Path) -> Path:
-    """Returns a folder for the command, with the runs that it changes."""
-    out = parent / str(len([*parent.iterdir()]))
-    out.mkdir()
-    if command.module.startswith("sentattn.compare"):
-        shutil.copytree(given_in / "runs", out / "runs")
-    return out
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,103 @@
+"""Full disks, folders that vanish, processes that meet: one message, and the same command again ends well."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from commands import COMMANDS, HANGS, Command, ended, finish, finished_runs, given, new_folder, start
+from full_disk import no_room
+
+PROCESSES, MOMENTS = 8, 6
+TRAINING = "train"
+
+
+@pytest.fixture(scope="module")
+def given_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return given(tmp_path_factory.mktemp("given"))
+
+
+def in_each_command(short: str) -> list[object]:
+    """Returns the names of all commands: of one as a slow test, of the others with `make trust`."""
+    return [pytest.param(name, marks=pytest.mark.slow if name == short else pytest.mark.trust) for name in COMMANDS]
+
+
+def full_disk(out: Path, size: int) -> None:
+    """Lets no file of this process grow over so many bytes; what it prints goes to another that copies it."""
+    with (out / "log").open("ab") as log:
+        copier = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=log)
+    assert copier.stdin
+    for stream in (1, 2):
+        os.dup2(copier.stdin.fileno(), stream)
+    no_room(size).__enter__()
+
+
+def assert_one_message(code: int | None, out: Path) -> None:
+    log = (out / "log").read_text()
+    assert "Traceback" not in log, log
+    assert code in (0, 2), log
+    assert code == 0 or "error: " in log, log
+
+
+@pytest.mark.parametrize("name", in_each_command(TRAINING))
+def test_a_full_disk(name: str, given_in: Path, tmp_path: Path) -> None:
+    command = COMMANDS[name]
+    expected = finish(command, given_in, new_folder(command, given_in, tmp_path))
+    for size in (0, 100, 3000, 20_000, 200_000):
+        out = new_folder(command, given_in, tmp_path)
+        code = ended(start(command, given_in, out, partial(full_disk, out, size)), HANGS)
+        time.sleep(0.2)  # until all is copied
+        assert_one_message(code, out)
+        assert finish(command, given_in, out) == expected
+
+
+@pytest.mark.parametrize("name", in_each_command("predict"))
+def test_a_folder_that_vanishes_and_comes_back(name: str, given_in: Path, tmp_path: Path) -> None:
+    command, by_chance = COMMANDS[name], random.Random(name)
+    began = time.monotonic()
+    expected = finish(command, given_in, new_folder(command, given_in, tmp_path))
+    seconds = time.monotonic() - began
+    for _ in range(MOMENTS):
+        out = new_folder(command, given_in, tmp_path)
+        pid = start(command, given_in, out)
+        code = ended(pid, by_chance.uniform(0, seconds))
+        if code is None:
+            gone = out.with_suffix(".gone")
+            out.rename(gone)
+            code = ended(pid, HANGS)
+            if out.exists():  # it was made again
+                shutil.rmtree(out)
+            gone.rename(out)
+        assert_one_message(code, out)
+        assert finish(command, given_in, out) == expected
+
+
+def together(command: Command, given_in: Path, folders: list[Path]) -> None:
+    """Runs a command in each folder at the same time."""
+    for pid in [start(command, given_in, out) for out in folders]:
+        assert ended(pid, HANGS) == 0, [(out / "log").read_text() for out in folders]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["states", "corpus"])
+def test_eight_processes_with_one_empty_cache(name: str, given_in: Path, tmp_path: Path) -> None:
+    words = [word.replace("{out}/cache", "{out}/../cache") for word in COMMANDS[name].words if word != "resume=auto"]
+    command = COMMANDS[name]._replace(words=words)
+    folders = [tmp_path / str(number) for number in range(PROCESSES)]
+    together(command, given_in, folders)
+    assert len({repr(command.outcome(out)) for out in folders}) == 1
+    assert not [file for file in (tmp_path / "cache").rglob("*") if "-part" in file.name]
+
+
+@pytest.mark.slow
+def test_eight_runs_in_one_second(given_in: Path, tmp_path: Path) -> None:
+    command = COMMANDS[TRAINING]._replace(words=[word for word in COMMANDS[TRAINING].words if word != "resume=auto"])
+    together(command, given_in, [tmp_path] * PROCESSES)
+    assert len([*tmp_path.glob("runs/*/*/*/result.json")]) == PROCESSES
+    assert len(finished_runs(tmp_path)) == 1, "all are equal"
