@@ -188,7 +188,7 @@ def rows(name: str, folder: str, out: str, data: Sequence[str], until: float) ->
                 *(f"{key}={value:.12g}" for key, value in found.items()),
             ]
             run(["sentattn.train", "-m", *shared, *words, f"seeds={SEEDS}"], until)
-            store((name, each, pooling), found, [*(runs / pooling).iterdir()], plan)
+            store((name, each, pooling), found, [file.parent for file in (runs / pooling).glob("*/result.json")], plan)
         if encoder.settings[0] == PRETRAINED[0] and (name, each, PROBE) not in known:
             sentattn.leaderboard(runs, reference=[PROBE])  # a probe of each layer that a pooling reads
             probes = [
@@ -211,18 +211,22 @@ def result_of(run_directory: Path) -> Any:
 
 def store(key: Key, found: Mapping[str, float], directories: Sequence[Path], plan: Path) -> None:
     """Writes the line of a pooling, and which test rows each of its seeds has right, a bit each."""
-    [line] = sentattn.leaderboard(*directories).frame.to_dict("records")
+    [line] = sentattn.leaderboard(directories).frame.to_dict("records")
     runs = sorted(directories, key=lambda path: int(result_of(path)["seed"]))
     tested = [pq.read_table(path / "predictions.parquet", filters=[("split", "=", "test")]) for path in runs]
     is_right_SN = np.stack([table["label"].to_numpy() == table["predicted"].to_numpy() for table in tested])
     np.save(FOLDER / f"{'-'.join(key)}.npy", np.packbits(is_right_SN, axis=1))
     if any(groups := tested[0]["group"].to_pylist()):
         np.save(FOLDER / f"{key[0]}-{key[1]}-groups.npy", np.unique(groups, return_inverse=True)[1].astype(np.uint16))
-    values = {name: line[name] for name in COLUMNS} | {
-        "encoder_hash": result_of(runs[0]).get("encoder"),
-        "revision": git("rev-parse", "--short", "HEAD"),
-        "plan": hashlib.sha256(plan.read_bytes()).hexdigest()[:12],
-    }
+    values = (
+        {name: line[name] for name in COLUMNS}
+        | {
+            "parameters": result_of(runs[0])["parameters"]["trainable"],  # without a frozen encoder
+            "encoder_hash": result_of(runs[0]).get("encoder"),
+            "revision": git("rev-parse", "--short", "HEAD"),
+            "plan": hashlib.sha256(plan.read_bytes()).hexdigest()[:12],
+        }
+    )
     write("results", key, {**found, **values})
 
 
@@ -248,7 +252,7 @@ def write(name: str, key: Key, values: Mapping[str, Any]) -> None:
     for column, value in values.items():
         frame.loc[key, column] = value
     temporary = FOLDER / f".{name}.csv"
-    frame.sort_index().to_csv(temporary, float_format="%.6g")
+    frame.sort_index().to_csv(temporary, float_format="%.8g")
     temporary.replace(FOLDER / f"{name}.csv")
 
 
