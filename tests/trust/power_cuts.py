@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from commands import COMMANDS, HANGS, Command, ended, finish, new_folder, start
+from attempts import COMMANDS, HANGS, Command, ended, finish, new_folder, start
 
 CHANGES = ("w", "r", "u")
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from commands import COMMANDS, HANGS, Command, ended, finish, finished_runs, given, new_folder, start
+from attempts import COMMANDS, HANGS, Command, ended, finish, finished_runs, given, new_folder, start
 
 PROCESSES, MOMENTS = 8, 6
 TRAINING = "train"

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import COMMANDS, ended, finish, given, kill, new_folder, start
+from attempts import COMMANDS, ended, finish, given, kill, new_folder, start
 
 SHORT, LONG = 3, 25
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import COMMANDS, given
+from attempts import COMMANDS, given
 
 HERE = Path(__file__).parent
 SHORT, LONG = 4, 60
