@@ -190,7 +190,9 @@ def rows(name: str, folder: str, out: str, data: Sequence[str], until: float) ->
             run(["sentattn.train", "-m", *shared, *words, f"seeds={SEEDS}"], until)
             store((name, each, pooling), found, [file.parent for file in (runs / pooling).glob("*/result.json")], plan)
         if encoder.settings[0] == PRETRAINED[0] and (name, each, PROBE) not in known:
-            sentattn.leaderboard(runs, reference=[PROBE])  # a probe of each layer that a pooling reads
+            sentattn.leaderboard(
+                runs, reference=[PROBE], output_dir=str(runs.parent)
+            )  # a probe of each layer that a pooling reads
             probes = [
                 path for path in (runs / PROBE).iterdir() if result_of(path)["settings"]["model"]["states"] == "mean"
             ]
