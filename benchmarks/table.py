@@ -272,7 +272,8 @@ def board(name: str) -> Leaderboard:
             lines.append(pd.DataFrame(columns))
     with TemporaryDirectory() as folder:
         pd.concat(lines).to_parquet(file := Path(folder, "table.parquet"))
-        return sentattn.leaderboard(table=str(file), plan=str(ROOT / "docs" / "plans" / f"table_{name}.yaml"))
+        plan = ROOT / "docs" / "plans" / f"table_{name}.yaml"
+        return sentattn.leaderboard(table=str(file), plan=str(plan), output_dir=folder)
 
 
 def page(check: bool) -> None:
