@@ -9,6 +9,7 @@ Needs atheris. A finding ends it with a traceback, and leaves its bytes in FOLDE
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import sys
@@ -17,13 +18,17 @@ import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
 
 sys.path.append(str(Path(__file__).parents[1]))
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from starlette.testclient import TestClient
 
 MOST_BYTES = 4096
 REVIEW = json.dumps({"stars": 4.0, "text": "Good food, bad service.", "business_id": "a"}) + "\n"
@@ -103,6 +108,38 @@ def plan_of(path: Path) -> None:
     read_plan(path)
 
 
+@functools.cache
+def explorer() -> TestClient:
+    """Returns a client of the explorer of a small model."""
+    from starlette.testclient import TestClient
+    from tiny import tiny
+
+    import sentattn
+    from sentattn.explore.server import LOOPBACK, Explorer, app, load_models, read_rows
+
+    with contextlib.redirect_stderr(sys.__stderr__):  # Lightning asks for its number
+        run = sentattn.fit(tiny(f"output_dir={tempfile.mkdtemp()}"))
+    models, _ = load_models([run.path])
+    return TestClient(app(Explorer(models, read_rows(models, "test")[0]), LOOPBACK), base_url="http://127.0.0.1")
+
+
+def requests_of(path: Path) -> None:
+    """Sends bytes to the explorer: as a body, a text, a query and a part of an address."""
+    content, client = path.read_bytes(), explorer()
+    text = content.decode(errors="replace")
+    as_json = {"content-type": "application/json"}
+    edit = {"text": text, "token": len(content) % 7, "replacement": text[::7], "pairs": True}
+    for answer in (
+        client.post("/api/predict", content=content, headers=as_json),
+        client.post("/api/predict", json=edit),
+        client.get(f"/api/rows?{quote(text, safe='=&')}"),
+        client.get(f"/api/rows/{quote(text, safe='')}"),
+        client.get(f"/{quote(text, safe='')}.js"),
+        client.get("/", headers={"origin": quote(text)}),
+    ):
+        assert answer.status_code < 500, answer.text
+
+
 def parquet(columns: dict[str, list[object]]) -> bytes:
     """Returns a table as bytes."""
     pq.write_table(pa.table(columns), stream := io.BytesIO())
@@ -167,6 +204,7 @@ READERS = {
     "sweep": Reader(
         "sweep.yaml", SWEEP.encode(), partial(command_of, "sentattn.sweep.__main__", "sweep={path} --cfg job")
     ),
+    "explorer": Reader("request", b'{"text": "Good.", "model": 0, "token": 1, "pairs": true}', requests_of),
     "plan": Reader("plan.yaml", PLAN.encode(), plan_of),
 }
 
