@@ -329,7 +329,7 @@ def page_lines(boards: Mapping[str, Leaderboard], gains: Mapping[str, Sequence[O
                 seconds = np.mean([line["train_seconds"] for line in lines])
                 yield f"| `{pooling}` | {' | '.join(shown)} | {seconds:.0f} |"
         yield from ("", "Over the data sets:", "")
-        yield from (f"- {each.message}" for each in boards[name].overall)
+        yield from (f"- {each.mean.message(each.margin)}" for each in boards[name].overall)
     yield from ("", *(FOLDER / "tail.md").read_text().splitlines())
 
 
