@@ -223,7 +223,9 @@ def store(key: Key, found: Mapping[str, float], directories: Sequence[Path], pla
     values = (
         {name: line[name] for name in COLUMNS}
         | {
-            "parameters": result_of(runs[0])["parameters"]["trainable"],  # without a frozen encoder
+            "parameters": result_of(runs[0])["parameters"].get(
+                "trainable", line["parameters"]
+            ),  # without a frozen encoder
             "encoder_hash": result_of(runs[0]).get("encoder"),
             "revision": git("rev-parse", "--short", "HEAD"),
             "plan": hashlib.sha256(plan.read_bytes()).hexdigest()[:12],
