@@ -327,7 +327,9 @@ def page_lines(boards: Mapping[str, Leaderboard], gains: Mapping[str, Sequence[O
         for pooling in (*encoder.poolings, PROBE):
             if (name, "imdb", pooling) in results.index:
                 lines = [results.loc[(name, data, pooling)] for data in DATA]
-                shown = [f"{line['accuracy']:.4f}" for line in lines] + [f"{lines[0]['parameters']:,.0f}"]
+                shown = [f"{line['accuracy']:.4f}" for line in lines] + [
+                    f"{lines[0]['parameters']:,.0f}".replace("nan", "")
+                ]
                 seconds = np.mean([line["train_seconds"] for line in lines])
                 yield f"| `{pooling}` | {' | '.join(shown)} | {seconds:.0f} |"
         yield from ("", "Over the data sets:", "")
