@@ -225,3 +225,11 @@ def error(kind: type[UserError], cause: Exception | None = None) -> UserError:
 )
 def test_what_the_machine_lacked_is_tried_again(raised: UserError, again: bool) -> None:
     assert may_succeed_again(raised) is again
+
+
+@pytest.mark.parametrize(("error", "is_printed"), [("EOFError", False), ("ValueError", True)])
+def test_the_server_is_silent_where_its_scheduler_was_killed(error: str, is_printed: bool) -> None:
+    program = [sys.executable, "-c", f"import {PRELOAD[0]}\nraise {error}"]
+    done = subprocess.run(program, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert (error in done.stderr) == is_printed
