@@ -229,7 +229,7 @@ def test_what_the_machine_lacked_is_tried_again(raised: UserError, again: bool) 
 
 @pytest.mark.parametrize(("error", "is_printed"), [("EOFError", False), ("ValueError", True)])
 def test_the_server_is_silent_where_its_scheduler_was_killed(error: str, is_printed: bool) -> None:
-    program = [sys.executable, "-c", f"import {pools.PRELOAD[0]}\nraise {error}"]
+    program = [sys.executable, "-c", f"import sentattn.training.preload\nraise {error}"]
     done = subprocess.run(program, capture_output=True, text=True)
     assert done.returncode == 1
     assert (error in done.stderr) == is_printed
