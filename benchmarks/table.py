@@ -13,7 +13,7 @@ usage: python benchmarks/table.py tables imdb=aclImdb_v1.tar.gz yelp=yelp_review
            others as NAME-train.parquet and NAME-test.parquet, with columns text and label
   search   trials of each pooling over an encoder, minilm, mpnet or glove; writes benchmarks/table/settings.csv
   rows     trains and tests what is missing; settings and plans must be committed before. Writes results.csv and bits
-  page     writes docs/poolings.md and its chart from these files; check=true says whether they are up to date
+  page     writes the tables of docs/poolings.md and its chart from these files; check=true says whether they agree
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ POOLINGS = {
     "statistics": ["model/attention=statistics"],
     "random": ["model/attention=structured", "model.freeze_attention=true"],
 }
-PROBE = "probe"
+PROBE, MARK = "probe", "<!-- benchmarks/table.py page -->"
 SIX = ("mean", "first", "tokenwise", "linear", "structured", "query")
 OVER_WORDS = ("mean", "max", "tokenwise", "linear", "structured", "query")
 
@@ -279,79 +279,73 @@ def board(name: str) -> Leaderboard:
 
 
 def page(check: bool) -> None:
-    """Writes the page and its chart, of the encoders that have all lines; or checks that the page is theirs."""
+    """Writes the tables of the page and its chart, of the encoders that have all lines; or checks the tables."""
     known = read("results").index
-    names = [
-        name
+    boards = {
+        name: board(name)
         for name, encoder in ENCODERS.items()
         if all((name, data, pooling) in known for data in DATA for pooling in encoder.poolings)
-    ]
-    if not names:
-        sys.exit("No encoder has all its lines yet: python benchmarks/table.py rows ENCODER=FOLDER")
-    boards = {name: board(name) for name in names}
-    gains = {name: [each for each in boards[name].overall if each.mean.second.name == "mean"] for name in names}
-    written = "\n".join(page_lines(boards, gains)) + "\n"
+    }
     file = ROOT / "docs" / "poolings.md"
+    before, _, rest = file.read_text().partition(MARK)
+    after = rest.rpartition(MARK)[2]
+    written = "\n".join(
+        [before + MARK, *(line for name in boards for line in lines_of(name, boards[name])), MARK + after]
+    )
     if not check:
         file.write_text(written)
-        draw(gains, file.with_suffix(".png"))
+        draw({name: over_the_mean(boards[name]) for name in boards}, file.with_suffix(".png"))
     elif file.read_text() != written:
         sys.exit(f"{file} is not what {FOLDER} gives: python benchmarks/table.py page")
 
 
-def page_lines(boards: Mapping[str, Leaderboard], gains: Mapping[str, Sequence[Overall]]) -> Iterator[str]:
-    """Yields the lines of the page."""
-    results = read("results")
-    yield from (FOLDER / "head.md").read_text().splitlines()
-    yield from ("", "| over the mean, points | " + " | ".join(ENCODERS[name].name for name in boards) + " |")
-    yield "|---|" + "---|" * len(boards)
-    cells: dict[str, dict[str, str]] = {}
-    for name, several in gains.items():
-        for each in sorted(several, key=lambda each: -each.mean.estimate.value):
-            low, high = map(each.metric.difference, each.mean.intervals[0])
-            counts = "/".join(str(each.results.count(word)) for word in ("win", "tie", "loss"))
-            text = f"{each.metric.difference(each.mean.estimate.value, '+')} ({low} to {high}), {counts}"
-            cells.setdefault(each.mean.first.name, {})[name] = text
-    for pooling, row in cells.items():
-        yield f"| `{pooling}` | " + " | ".join(row.get(name, "") for name in boards) + " |"
-    yield from ("", "Mean over the data sets with its interval, and on how many of them above, undecided or below.")
-    for name in boards:
-        encoder = ENCODERS[name]
-        yield from (
-            "",
-            f"## {encoder.name}",
-            "",
-            f"| test accuracy | {' | '.join(DATA.values())} | parameters | seconds |",
-        )
-        yield "|---|" + "---|" * (len(DATA) + 2)
-        for pooling in (*encoder.poolings, PROBE):
-            if (name, "imdb", pooling) in results.index:
-                lines = [results.loc[(name, data, pooling)] for data in DATA]
-                shown = [f"{line['accuracy']:.4f}" for line in lines] + [
-                    f"{lines[0]['parameters']:,.0f}".replace("nan", "")
-                ]
-                seconds = np.mean([line["train_seconds"] for line in lines])
-                yield f"| `{pooling}` | {' | '.join(shown)} | {seconds:.0f} |"
-        yield from ("", "Over the data sets:", "")
-        yield from (f"- {each.mean.message(each.margin)}" for each in boards[name].overall)
-    yield from ("", *(FOLDER / "tail.md").read_text().splitlines())
+def over_the_mean(board: Leaderboard) -> list[Overall]:
+    """Returns the tests against the mean over data sets, the highest first."""
+    tests = [each for each in board.overall if each.mean.second.name == "mean"]
+    return sorted(tests, key=lambda each: -each.mean.estimate.value)
+
+
+def lines_of(name: str, board: Leaderboard) -> Iterator[str]:
+    """Yields the tables of an encoder."""
+    results = read("results").loc[name]
+    yield from (
+        "",
+        f"## {ENCODERS[name].name}",
+        "",
+        "| pooling | above the mean | better, undecided, worse | parameters |",
+    )
+    yield "|---|---|---|---|"
+    for each in over_the_mean(board):
+        pooling, metric = each.mean.first.name, each.metric
+        low, high = map(metric.difference, each.mean.intervals[0])
+        counts = ", ".join(str(each.results.count(result)) for result in ("win", "tie", "loss"))
+        gain = f"{metric.difference(each.mean.estimate.value, '+')} ({low} to {high})"
+        yield f"| `{pooling}` | {gain} | {counts} | {results.loc[('yelp', pooling), 'parameters']:,.0f} |"
+    yield from (
+        "",
+        *(f"- {each.mean.message(each.margin)}" for each in board.overall if each.mean.second.name != "mean"),
+    )
+    yield from ("", f"| test accuracy, % | {' | '.join(DATA.values())} |", "|---|" + "---|" * len(DATA))
+    for pooling in (*ENCODERS[name].poolings, PROBE):
+        if ("yelp", pooling) in results.index:
+            accuracies = [results.loc[(data, pooling), "accuracy"] for data in DATA]
+            yield f"| `{pooling}` | {' | '.join(f'{100 * accuracy:.1f}' for accuracy in accuracies)} |"
+    yield ""
 
 
 def draw(gains: Mapping[str, Sequence[Overall]], file: Path) -> None:
     """Draws the gain over the mean of each pooling: a dot for each data set, and the mean with its interval."""
     figure, axes = plt.subplots(1, len(gains), figsize=(7.6, 3.2), layout="constrained", sharex=True, squeeze=False)
-    for axis, (name, several) in zip(axes[0], gains.items(), strict=True):
-        several = sorted(several, key=lambda each: each.mean.estimate.value)
-        for place, each in enumerate(several):
-            low, high = (100 * end for end in each.mean.intervals[0])
-            axis.plot([low, high], [place, place], color="tab:blue", linewidth=2)
+    for axis, (name, tests) in zip(axes[0], gains.items(), strict=True):
+        for place, each in enumerate(reversed(tests)):
             values = [100 * pair.estimate.value for pair in each.by_data.values()]
             axis.plot(values, [place] * len(values), "o", color="0.6", markersize=3)
+            axis.plot([100 * end for end in each.mean.intervals[0]], [place, place], color="tab:blue", linewidth=2)
             axis.plot(100 * each.mean.estimate.value, place, "D", color="tab:blue", markersize=5)
-        axis.set_yticks(range(len(several)), [each.mean.first.name for each in several], fontsize=8)
+        axis.set_yticks(range(len(tests)), [each.mean.first.name for each in reversed(tests)], fontsize=8)
         axis.axvline(0, color="0.3", linewidth=0.8)
         axis.set_title(ENCODERS[name].name, fontsize=9)
-        axis.set_xlabel("points above the mean", fontsize=8)
+        axis.set_xlabel("points of test accuracy above the mean", fontsize=8)
         axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(file, dpi=130)
     plt.close(figure)

@@ -7,7 +7,7 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
   text        a text, taken as it was typed
   input       file of texts: .txt (one a line) or a table, .csv, .tsv, .json, .jsonl, .parquet or .xlsx, or several
               tables as a list or a pattern; `-` reads lines of text from the standard input. For model=states a file
-              or folder of states, with the table of its rows beside it, if there is one
+              or folder of states, with the table of its rows next to it, if there is one
   column      the table's column of texts, or several, which are joined, as column=[title,body]; default those of the
               table that the run was trained on, or `text`
   header      header=false: a CSV without a header, whose columns are numbers, as column=2; default header=true
@@ -287,7 +287,7 @@ def read_rows(
 def read_states(
     source: str, classifier: Classifier, options: Options, *, cache: str | None = None
 ) -> tuple[list[str], Iterator[Row]]:
-    """Returns the columns and rows of the table beside a file of states, whose rows a classifier then reads.
+    """Returns the columns and rows of the table next to a file of states, whose rows a classifier then reads.
 
     Without a table, the column `row` numbers them.
 

@@ -350,7 +350,7 @@ def holder(path: Path, name: str = LOCK_FILE) -> str:
         return "another process"
 
 
-def _sync(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
     """Waits until a file, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -368,10 +368,10 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         yield temporary
-        _sync(temporary)
+        flush_to_disk(temporary)
         os.replace(temporary, path)
         with suppress(OSError):  # some file systems have it for files alone
-            _sync(path.parent)
+            flush_to_disk(path.parent)
     finally:
         with suppress(OSError):  # its folder may be none, which the error has reported
             temporary.unlink(missing_ok=True)

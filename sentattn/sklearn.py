@@ -150,7 +150,7 @@ def _texts(X: Any) -> list[str]:
 
 
 def _names(classes: NDArray[Any]) -> list[str]:
-    """Returns the names of classes in the run; their numbers, where a table would not tell the names apart."""
+    """Returns the names of classes in the run; their numbers, where a table would not distinguish the names."""
     names = [label_name(value) for value in classes.tolist()]
     is_unique = len({*filter(None, names)}) == len(names)
     return [str(name) if is_unique else str(i) for i, name in enumerate(names)]

@@ -18,7 +18,7 @@ from sentattn.run import replacing, save_tensors
 
 
 def save_states(path: str | os.PathLike[str], states: Any, mask_or_offsets: Any = None, rows: Any = None) -> None:
-    """Writes states of a frozen model for `data=states`, and beside them the table of their rows.
+    """Writes states of a frozen model for `data=states`, with a table of their rows.
 
     Args:
         path: The file, whose name ends in `.safetensors`; the table is a `.parquet` with the same name.
@@ -53,5 +53,5 @@ def save_states(path: str | os.PathLike[str], states: Any, mask_or_offsets: Any 
             if table.num_rows != count:
                 message = f"rows= has {table.num_rows:,} rows, and there are states of {count:,}."
                 raise DataError(Fault("rows", "conflict", message))
-            with replacing(path.with_suffix(".parquet")) as beside:
-                parquet.write_table(table, beside)
+            with replacing(path.with_suffix(".parquet")) as table_file:
+                parquet.write_table(table, table_file)

@@ -132,7 +132,7 @@ class Comparison:
         baseline: The setting that each other one is tested against; None for the pairs that settings declare.
         plan: The plan whose pairs are tested; None for the pairs that are declared by how settings differ.
         insights: Diagnostics of the settings' attentions.
-        version: What tells it from another comparison of the same data and split; else empty.
+        version: What distinguishes it from another comparison of the same data and split; else empty.
     """
 
     runs: Sequence[EvaluatedRun]

@@ -29,7 +29,7 @@ FILE = "insight-{split}-{rows}.parquet"
 ROWS = 200
 """Rows of a sample: a mean fall of the probability is then known to about 0.02. A text costs hundreds of passes."""
 SMALLEST_FALL = 0.01
-"""Of a probability: what is less counts as none in the conclusion, whatever its interval."""
+"""Of a probability: what is less counts as none in the conclusion, with any interval."""
 MOST_DIGITS = 5
 FIRST_COLUMNS = 8
 """Columns of a terminal of 80, next to the settings; the others are below them."""

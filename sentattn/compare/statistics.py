@@ -214,7 +214,7 @@ def group_df(sizes_G: Floats, correlation: float) -> float:
     diagonal = np.square(weights_G - 2 * q_G + c) - np.square(c - 2 * q_G)
     trace = float((variances_G * (weights_G - 2 * q_G + c)).sum())
     df = trace**2 / (others + float((np.square(variances_G) * diagonal).sum()))
-    return round(df, 4)  # three equal groups have two, whatever the last digits are
+    return round(df, 4)  # three equal groups have two, for any last digits
 
 
 def _correlation(deviations_N: Floats, sums_G: Floats, sizes_G: Floats) -> float:

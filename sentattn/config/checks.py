@@ -254,7 +254,7 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
 
 
 def _folds_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Refuses folds beside other test or validation rows, and a fold that there is not."""
+    """Refuses folds with other test or validation rows, and a fold that there is not."""
     folds, fold = c.value(FOLDS), c.value(FOLD)
     if folds is None:
         if fold is not None:
@@ -284,7 +284,7 @@ def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str
 
 
 def _states_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Refuses states without a model of states, the reverse, and settings of words beside them."""
+    """Refuses states without a model of states, the reverse, and settings of words with them."""
     has_states = c.value(f"data.{TARGET_KEY}") == STATE_DATA
     if reads_states(c.settings) != has_states:
         message = "data=states needs a model that reads states: type model=states, or model/embedding=states."

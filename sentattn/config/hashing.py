@@ -123,7 +123,7 @@ def counted(settings: Node) -> Tree:
     """Returns the settings that can change a result by dotted key, those at their default among them.
 
     The source of a class of one's own is a setting of its part, such as `model.attention._code_`. Rows in memory have
-    no path, and are told apart by the fingerprint of the data.
+    no path, and are distinguished by the fingerprint of the data.
     """
     idle = {path for path, has_no_effect in NO_EFFECT.items() if has_no_effect(settings)}
     code = settings.get(CODE_KEY, {}).items()

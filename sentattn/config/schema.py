@@ -230,7 +230,7 @@ KEPT_BY_TRAINED_MODEL = frozenset(
 """Settings of the data that a trained model keeps, or needs no more: testing it on other data cannot change them."""
 
 FOLDS, FOLD = "data.folds", "data.fold"
-"""The number of folds, and which is the test set: with the seed it tells the runs of a setting apart."""
+"""The number of folds, and which is the test set: with the seed it distinguishes the runs of a setting."""
 
 HASHED_BY_CONTENT = (
     *("data.vectors", "data.dataset", "data.config", "data.revision"),

@@ -144,7 +144,7 @@ def read_tokenizer(
 
 
 def _require_one_case(content: str, config: Path) -> None:
-    """Refuses a `tokenizer.json` that lower-cases where the configuration beside it does not, or the reverse.
+    """Refuses a `tokenizer.json` that lower-cases where its configuration does not, or the reverse.
 
     Raises:
         ValueError: With both files; transformers follows the configuration.

@@ -1,6 +1,6 @@
-// The page keeps a list of steps: the text as typed and, for each word edited, the new one. The first step stays beside
+// The page keeps a list of steps: the text as typed and, for each word edited, the new one. The first step stays next to
 // the last. The fragment of the address holds what is shown, so that it is a link: the last text, the models, the row of
-// attention, and what is shown beside it. Without it the page begins with the first error.
+// attention, and what is shown next to it. Without it the page begins with the first error.
 const byId = (id) => document.getElementById(id);
 const models = [...document.querySelectorAll(".model")], area = byId("text"), filters = byId("filters");
 const toggles = [...document.querySelectorAll("#shown input")], EXTRAS = ["pairs", "gradients"];

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sentattn.errors import Fault, RunError
-from sentattn.run import writing
+from sentattn.run import flush_to_disk, writing
 
 VERSION_KEY = "sentattn"
 """Key of a file of an export: the version that wrote it."""
@@ -31,4 +31,6 @@ def new_folder(folder: Path) -> Iterator[Path]:
             new = Path(temporary, "new")
             new.mkdir()
             yield new
+            for path in (*new.rglob("*"), new):
+                flush_to_disk(path)
             new.rename(target)

@@ -76,7 +76,7 @@ class Pool(Protocol):
 
 @dataclass(eq=False)
 class ForkedProcess:
-    """The process of a job, and a pipe to it, whose end tells the process that the scheduler has died."""
+    """The process of a job, and a pipe to it, whose end means that the scheduler has died."""
 
     process: ForkServerProcess
     scheduler: Connection

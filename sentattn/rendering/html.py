@@ -104,7 +104,7 @@ def article(prediction: Prediction, more_rows: Sequence[dict[str, object]] = ())
 
 
 def gradient_row(prediction: Prediction, change: float, error: float) -> dict[str, object]:
-    """Returns the row of integrated gradients, whose colors tell what speaks for the label from what is against.
+    """Returns the row of integrated gradients, whose colors show what speaks for the label and what against it.
 
     Args:
         prediction: Its only row of weights has what each word adds to the logit of the label.

@@ -41,11 +41,14 @@ def drop(record: Path) -> None:
             synced[name] = int(more[0])
             dirty.discard(name)
         else:
-            was_dirty, size = name in dirty, synced.pop(name, None)
-            dirty.discard(name)
-            if kind == "r" and size is not None:
-                synced[more[0]] = size
-                (dirty.add if was_dirty else dirty.discard)(more[0])
+            for old in [
+                old for old in synced if old == name or old.startswith(f"{name}/")
+            ]:  # a file, or all of a folder
+                size, was_dirty, new = synced.pop(old), old in dirty, more[0] + old[len(name) :] if more else ""
+                dirty -= {old, new}
+                if new:
+                    synced[new] = size
+                    dirty |= {new} if was_dirty else set()
     for name in dirty & {name for name in synced if Path(name).is_file()}:
         if Path(name).stat().st_size > synced[name]:
             os.truncate(name, synced[name])
@@ -65,8 +68,11 @@ def main(name: str, given_folder: str, folder: str, most: str) -> None:
     command, given_in, parent = COMMANDS[name], Path(given_folder), Path(folder)
 
     whole = new_folder(command, given_in, parent)
-    count = sum(line[0] in CHANGES for line in changes(cut(command, given_in, whole, -1)))
+    record = cut(command, given_in, whole, -1)
+    count = sum(line[0] in CHANGES for line in changes(record))
     expected, tried = command.outcome(whole), min(count, int(most))
+    drop(record)
+    assert command.outcome(whole) == expected, f"{name}, cut after its end: {whole}"
     for at in (place * count // tried for place in range(tried)):
         out = new_folder(command, given_in, parent)
         drop(cut(command, given_in, out, at))

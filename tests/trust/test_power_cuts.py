@@ -31,6 +31,19 @@ ALONE = [name for name, command in COMMANDS.items() if "slots=2" not in command.
 """Commands that write in one process."""
 
 
+NO_SYNC = "import os, sys; os.fsync = lambda fd: None; import power_cuts; power_cuts.main(*sys.argv[2:])"
+
+
+def cuts(
+    name: str, most: int, given_in: Path, library: Path, folder: Path, *python: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs power_cuts.py."""
+    program = [sys.executable, *python, str(HERE / "power_cuts.py"), name, str(given_in), str(folder), str(most)]
+    return subprocess.run(
+        program, env={**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": str(HERE)}, capture_output=True, text=True
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "most"),
     [pytest.param("train", SHORT, marks=pytest.mark.slow)]
@@ -39,9 +52,15 @@ ALONE = [name for name, command in COMMANDS.items() if "slots=2" not in command.
 def test_what_was_not_synced_is_not_believed(
     name: str, most: int, given_in: Path, library: Path, tmp_path: Path
 ) -> None:
-    program = [sys.executable, str(HERE / "power_cuts.py"), name, str(given_in), str(tmp_path), str(most)]
-    done = subprocess.run(program, env={**os.environ, "LD_PRELOAD": str(library)}, capture_output=True, text=True)
+    done = cuts(name, most, given_in, library, tmp_path)
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["cuts"] == min(found["changes"], most) > 1
     print(f"{name}: {found}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["predict", "export"])
+def test_a_command_that_syncs_nothing_fails(name: str, given_in: Path, library: Path, tmp_path: Path) -> None:
+    done = cuts(name, 1, given_in, library, tmp_path, "-c", NO_SYNC)
+    assert "cut after its end" in done.stderr

@@ -109,7 +109,7 @@ class States(Table):
         val: States of validation rows; null sets training rows aside for validation.
         test: States of test rows; null sets training rows aside for testing.
         rows: Table of the rows of these files, in their order; a list where there are several. null: `NAME.parquet`,
-            `NAME.csv`, ... beside `NAME.safetensors`, or `rows.parquet`, ... in the folder.
+            `NAME.csv`, ... next to `NAME.safetensors`, or `rows.parquet`, ... in the folder.
         settings: Those of `Table`.
     """
 
@@ -139,7 +139,7 @@ class States(Table):
         """Returns the rows of the files; only the evaluated split after `test_only`."""
         for split, path in self.paths.items():
             if split not in self.files:
-                message = f"data.{split}={path}: there is no table of its rows beside it; type data.rows=TABLE."
+                message = f"data.{split}={path}: there is no table of its rows next to it; type data.rows=TABLE."
                 raise DataError(Fault("data.rows", "missing", message))
         return super().source(progress)
 

@@ -12,7 +12,7 @@ from sentattn.models.attention.base import Attended, Attention, Normalizer, mask
 class Linear(Attention):
     """A hop r weighs softmax over the real tokens of q_r . h_t + p_r t.
 
-    All of q and p are 0 at the start, so that it begins as the mean; the head tells the hops apart. The term p_r t, a
+    All of q and p are 0 at the start, so that it begins as the mean; the head distinguishes the hops. The term p_r t, a
     preference for early or late tokens, is that of EleutherAI's attention probes (2025). Parameters: R D, and R with
     `position`.
 

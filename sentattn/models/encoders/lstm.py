@@ -54,7 +54,7 @@ class LSTM(Encoder):
 def leaves_autocast(device: str) -> bool:
     """Returns whether LSTMs have to leave autocast on a type of device, to be computed in float32.
 
-    On an NVIDIA GPU torch calls cuDNN's LSTM in float16 whatever the type of autocast (ATen, AutocastRNN.cpp), and with
+    On an NVIDIA GPU torch calls cuDNN's LSTM in float16 for any type of autocast (ATen, AutocastRNN.cpp), and with
     bfloat16 nothing scales the loss: small gradients would be rounded to 0.
     """
     return device == "cuda" and torch.is_autocast_enabled(device)
