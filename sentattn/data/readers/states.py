@@ -140,7 +140,7 @@ def open_states(path: str | Path, key: str, cache_dir: str | None = None) -> Sta
 
 
 def rows_table(path: str | Path) -> Path | None:
-    """Returns the table of the rows of states: of a file the table of its name, in a folder `rows.parquet` or `.csv`."""
+    """Returns the table of the rows of states: of a file that of its name, in a folder `rows.parquet` or `.csv`."""
     path = Path(path).expanduser()
     stem = path / "rows" if path.is_dir() else path.with_suffix("")
     return next((table for ending in TABLES if (table := stem.with_name(stem.name + ending)).is_file()), None)
