@@ -13,7 +13,7 @@ usage: python benchmarks/table.py tables imdb=aclImdb_v1.tar.gz yelp=yelp_review
            others as NAME-train.parquet and NAME-test.parquet, with columns text and label
   search   trials of each pooling over an encoder, minilm, mpnet or glove; writes benchmarks/table/settings.csv
   rows     trains and tests what is missing; settings and plans must be committed before. Writes results.csv and bits
-  page     writes the tables of docs/poolings.md and its chart from these files; check=true says whether they agree
+  page     writes tables and charts of docs/poolings.md from these files; check=true says whether the tables agree
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 from measure import leave_out
 
 import sentattn
-from sentattn.compare.across import Overall
 from sentattn.compare.board import Leaderboard
+from sentattn.data.corpus import spread
+from sentattn.data.datasets.imdb import ImdbSource
+from sentattn.data.datasets.yelp import Yelp
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks" / "table"
@@ -94,31 +97,19 @@ ENCODERS = {
 
 def tables(imdb: str, yelp: str, corpora: str, out: str) -> None:
     """Writes the rows of each data set: stratified by class, spread evenly over its files."""
-    import pyarrow as pa
-
-    from sentattn.data.corpus import spread
-    from sentattn.data.datasets.imdb import ImdbSource
-    from sentattn.data.datasets.yelp import Yelp
-
-    for name in DATA:
-        for split, most in (("train", 0), ("test", 1)):
-            if name in ("imdb", "yelp"):
-                source = ImdbSource(imdb) if name == "imdb" else Yelp(path=yelp).source(lambda *_: None)
-                read_rows = list(source.read(split))
-                columns = {
-                    "text": [row.text for row in read_rows],
-                    "label": [source.labels[row.label] for row in read_rows],
-                }
-                columns |= {"group": [row.group for row in read_rows]} if name == "imdb" else {}
-                table = pa.table(columns)
-            else:
-                table = pq.read_table(Path(corpora, f"{name}-{split}.parquet"))
-            labels_N = np.unique(table["label"].to_pylist(), return_inverse=True)[1]
-            for encoder in ENCODERS.values():
-                file = table_of(out, encoder, name, split)
-                file.parent.mkdir(parents=True, exist_ok=True)
-                pq.write_table(table.take(spread(labels_N, min(len(labels_N), encoder.rows[most]))), file)
-                print(file)
+    sources = {"imdb": ImdbSource(imdb), "yelp": Yelp(path=yelp).source(lambda *_: None)}
+    for name, (split, most) in product(DATA, (("train", 0), ("test", 1))):
+        if name in sources:
+            rows = [(row.text, sources[name].labels[row.label], row.group) for row in sources[name].read(split)]
+            names = ("text", "label", "group")[: 3 if name == "imdb" else 2]
+            table = pa.table(dict(zip(names, zip(*rows, strict=True), strict=False)))
+        else:
+            table = pq.read_table(Path(corpora, f"{name}-{split}.parquet"))
+        labels_N = np.unique(table["label"].to_pylist(), return_inverse=True)[1]
+        for encoder in ENCODERS.values():
+            file = table_of(out, encoder, name, split)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table.take(spread(labels_N, min(len(labels_N), encoder.rows[most]))), file)
 
 
 def table_of(out: str, encoder: Encoder, data: str, split: str) -> Path:
@@ -182,19 +173,15 @@ def rows(name: str, folder: str, out: str, data: Sequence[str], until: float) ->
         shared = [*settings_of(encoder, folder, each, out), "logger=none", f"output_dir={runs.parent}"]
         for pooling in (pooling for pooling in encoder.poolings if (name, each, pooling) not in known):
             found = chosen.loc[(name, each, pooling)].dropna().to_dict()
-            words = [
-                f"model.name={pooling}",
-                *POOLINGS[pooling],
-                *(f"{key}={value:.12g}" for key, value in found.items()),
-            ]
+            words = [f"model.name={pooling}", *POOLINGS[pooling]]
+            words += [f"{key}={value:.12g}" for key, value in found.items()]
             run(["sentattn.train", "-m", *shared, *words, f"seeds={SEEDS}"], until)
             store((name, each, pooling), found, [file.parent for file in (runs / pooling).glob("*/result.json")], plan)
         if encoder.settings[0] == PRETRAINED[0] and (name, each, PROBE) not in known:
-            sentattn.leaderboard(
-                runs, reference=[PROBE], output_dir=str(runs.parent)
-            )  # a probe of each layer that a pooling reads
+            # a probe of each layer that a pooling reads
+            sentattn.leaderboard(runs, reference=[PROBE], output_dir=str(runs.parent))
             probes = [
-                path for path in (runs / PROBE).iterdir() if result_of(path)["settings"]["model"]["states"] == "mean"
+                file for file in (runs / PROBE).iterdir() if result_of(file)["settings"]["model"]["states"] == "mean"
             ]
             best = max(probes, key=lambda path: float(result_of(path)["metrics"]["val/accuracy"]))
             layer = {SETTINGS[0]: result_of(best)["settings"]["model"]["layer"]}
@@ -220,18 +207,10 @@ def store(key: Key, found: Mapping[str, float], directories: Sequence[Path], pla
     np.save(FOLDER / f"{'-'.join(key)}.npy", np.packbits(is_right_SN, axis=1))
     if any(groups := tested[0]["group"].to_pylist()):
         np.save(FOLDER / f"{key[0]}-{key[1]}-groups.npy", np.unique(groups, return_inverse=True)[1].astype(np.uint16))
-    values = (
-        {name: line[name] for name in COLUMNS}
-        | {
-            "parameters": result_of(runs[0])["parameters"].get(
-                "trainable", line["parameters"]
-            ),  # without a frozen encoder
-            "encoder_hash": result_of(runs[0]).get("encoder"),
-            "revision": git("rev-parse", "--short", "HEAD"),
-            "plan": hashlib.sha256(plan.read_bytes()).hexdigest()[:12],
-        }
-    )
-    write("results", key, {**found, **values})
+    result, values = result_of(runs[0]), {name: line[name] for name in COLUMNS}
+    values["parameters"] = result["parameters"].get("trainable", line["parameters"])  # without a frozen encoder
+    values |= {"encoder_hash": result.get("encoder"), "revision": git("rev-parse", "--short", "HEAD")}
+    write("results", key, {**found, **values, "plan": hashlib.sha256(plan.read_bytes()).hexdigest()[:12]})
 
 
 SETTINGS = ("model.embedding.layer", "optimizer.lr", "model.head.dropout")
@@ -243,11 +222,8 @@ Key = tuple[str, str, str]
 def read(name: str) -> pd.DataFrame:
     """Returns the lines of `settings` or `results` by encoder, data set and pooling."""
     file = FOLDER / f"{name}.csv"
-    return (
-        pd.read_csv(file, index_col=list(KEYS))
-        if file.is_file()
-        else pd.DataFrame(index=pd.MultiIndex.from_tuples([], names=KEYS))
-    )
+    none = pd.DataFrame(index=pd.MultiIndex.from_tuples([], names=KEYS))
+    return pd.read_csv(file, index_col=list(KEYS)) if file.is_file() else none
 
 
 def write(name: str, key: Key, values: Mapping[str, Any]) -> None:
@@ -279,7 +255,7 @@ def board(name: str) -> Leaderboard:
 
 
 def page(check: bool) -> None:
-    """Writes the tables of the page and its chart, of the encoders that have all lines; or checks the tables."""
+    """Writes tables and charts of the page, of the encoders that have all lines; or checks the tables."""
     known = read("results").index
     boards = {
         name: board(name)
@@ -294,61 +270,32 @@ def page(check: bool) -> None:
     )
     if not check:
         file.write_text(written)
-        draw({name: over_the_mean(boards[name]) for name in boards}, file.with_suffix(".png"))
+        for name, tested in boards.items():
+            tested.figure(file.with_name(f"poolings_{name}.png"))
     elif file.read_text() != written:
         sys.exit(f"{file} is not what {FOLDER} gives: python benchmarks/table.py page")
 
 
-def over_the_mean(board: Leaderboard) -> list[Overall]:
-    """Returns the tests against the mean over data sets, the highest first."""
-    tests = [each for each in board.overall if each.mean.second.name == "mean"]
-    return sorted(tests, key=lambda each: -each.mean.estimate.value)
-
-
 def lines_of(name: str, board: Leaderboard) -> Iterator[str]:
-    """Yields the tables of an encoder."""
-    results = read("results").loc[name]
-    yield from (
-        "",
-        f"## {ENCODERS[name].name}",
-        "",
-        "| pooling | above the mean | better, undecided, worse | parameters |",
-    )
-    yield "|---|---|---|---|"
-    for each in over_the_mean(board):
+    """Yields the chart and the tables of an encoder."""
+    results, encoder = read("results").loc[name], ENCODERS[name]
+    yield from ("", f"## {encoder.name}", "", f"![Differences of poolings over {encoder.name}](poolings_{name}.png)")
+    yield from ("*Mean difference over the data sets with its interval, and each data set.*", "")
+    yield from ("| pooling | above the mean | better, undecided, worse | parameters |", "|---|---|---|---|")
+    over_the_mean = [each for each in board.overall if each.mean.second.name == "mean"]
+    for each in sorted(over_the_mean, key=lambda each: -each.mean.estimate.value):
         pooling, metric = each.mean.first.name, each.metric
         low, high = map(metric.difference, each.mean.intervals[0])
         counts = ", ".join(str(each.results.count(result)) for result in ("win", "tie", "loss"))
         gain = f"{metric.difference(each.mean.estimate.value, '+')} ({low} to {high})"
         yield f"| `{pooling}` | {gain} | {counts} | {results.loc[('yelp', pooling), 'parameters']:,.0f} |"
-    yield from (
-        "",
-        *(f"- {each.mean.message(each.margin)}" for each in board.overall if each.mean.second.name != "mean"),
-    )
+    yield from ("", *(f"- {each.mean.message(each.margin)}" for each in board.overall if each not in over_the_mean))
     yield from ("", f"| test accuracy, % | {' | '.join(DATA.values())} |", "|---|" + "---|" * len(DATA))
-    for pooling in (*ENCODERS[name].poolings, PROBE):
+    for pooling in (*encoder.poolings, PROBE):
         if ("yelp", pooling) in results.index:
-            accuracies = [results.loc[(data, pooling), "accuracy"] for data in DATA]
-            yield f"| `{pooling}` | {' | '.join(f'{100 * accuracy:.1f}' for accuracy in accuracies)} |"
+            accuracies = [100 * results.loc[(data, pooling), "accuracy"] for data in DATA]
+            yield f"| `{pooling}` | {' | '.join(f'{accuracy:.1f}' for accuracy in accuracies)} |"
     yield ""
-
-
-def draw(gains: Mapping[str, Sequence[Overall]], file: Path) -> None:
-    """Draws the gain over the mean of each pooling: a dot for each data set, and the mean with its interval."""
-    figure, axes = plt.subplots(1, len(gains), figsize=(7.6, 3.2), layout="constrained", sharex=True, squeeze=False)
-    for axis, (name, tests) in zip(axes[0], gains.items(), strict=True):
-        for place, each in enumerate(reversed(tests)):
-            values = [100 * pair.estimate.value for pair in each.by_data.values()]
-            axis.plot(values, [place] * len(values), "o", color="0.6", markersize=3)
-            axis.plot([100 * end for end in each.mean.intervals[0]], [place, place], color="tab:blue", linewidth=2)
-            axis.plot(100 * each.mean.estimate.value, place, "D", color="tab:blue", markersize=5)
-        axis.set_yticks(range(len(tests)), [each.mean.first.name for each in reversed(tests)], fontsize=8)
-        axis.axvline(0, color="0.3", linewidth=0.8)
-        axis.set_title(ENCODERS[name].name, fontsize=9)
-        axis.set_xlabel("points of test accuracy above the mean", fontsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(file, dpi=130)
-    plt.close(figure)
 
 
 def main(command: str = "", **options: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,6 +23,7 @@ from sentattn.rendering.png import POINTS, families
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 WIDTH, SIZE, DPI = 3.3, 7.0, 300
 """Inches of a column, points of letters, dots per inch of a PNG."""
@@ -74,12 +75,10 @@ def draw(comparison: Comparison, kinds: Collection[str] = PANELS) -> Figure:
 
 
 def draw_overall(overall: Sequence[Overall]) -> Figure:
-    """Draws the difference of each pair on each data set, and their mean, with the intervals of their verdicts."""
-    return _figure(
-        [(LINE * (len(each.by_data) + 7), partial(_draw_overall, each)) for each in overall],
-        [textwrap.fill(visible(f"{each.mean.first.name} \u2212 {each.mean.second.name}"), 48) for each in overall],
-        fontsize=SIZE,
-    )
+    """Draws the mean difference of each pair over the data sets, with its interval, and the difference on each."""
+    labels = [textwrap.fill(visible(f"{each.mean.first.name} \u2212 {each.mean.second.name}"), 24) for each in overall]
+    lines = len(overall) * (1.5 + max(label.count("\n") for label in labels)) + len(overall[0].by_data) / 3
+    return _figure([(LINE * (lines + 7), partial(_draw_overall, overall, labels))], [""])
 
 
 def _figure(panels: Sequence[Panel], titles: Sequence[str], **look: Any) -> Figure:
@@ -100,10 +99,20 @@ def _figure(panels: Sequence[Panel], titles: Sequence[str], **look: Any) -> Figu
     return figure
 
 
-def _draw_overall(overall: Overall, axes: Axes) -> None:
-    pairs = {**overall.by_data, f"mean of {len(overall.by_data)}": overall.mean}
-    _draw_pairs(list(pairs.values()), list(map(visible, pairs)), overall.metric, overall.margin, axes)
-    axes.axhline(len(overall.by_data) - 0.5, color="0.6", linewidth=0.6)
+def _draw_overall(overall: Sequence[Overall], labels: Sequence[str], axes: Axes) -> None:
+    metric, drawn = overall[0].metric, {}
+    _draw_pairs([each.mean for each in overall], labels, metric, overall[0].margin, axes)
+    for n, name in enumerate(dict.fromkeys(name for each in overall for name in each.by_data)):
+        places = [y for y, each in enumerate(overall) if name in each.by_data]
+        values = [metric.scale * overall[y].by_data[name].estimate.value for y in places]
+        look: dict[str, Any] = {
+            "marker": MARKERS[1 + n % (len(MARKERS) - 1)],
+            "color": "0.5",
+            "markersize": 2.5,
+            "zorder": 1,
+        }
+        [drawn[visible(name)]] = axes.plot(values, places, linestyle="none", **look)
+    _legend(drawn, axes, "outside upper right")
 
 
 def _draw_pairs(pairs: Sequence[Pair], labels: Sequence[str], metric: Metric, margin: float, axes: Axes) -> None:
@@ -124,8 +133,15 @@ def _draw_pairs(pairs: Sequence[Pair], labels: Sequence[str], metric: Metric, ma
     axes.set_yticks(range(len(pairs)), labels, parse_math=False, linespacing=1)
     axes.tick_params(axis="y", length=0)
     shown = {verdict: drawn[verdict] for verdict in VERDICTS if verdict in drawn}
+    _legend(shown, axes, "outside lower right")
+
+
+def _legend(drawn: Mapping[str, Line2D], axes: Axes, place: Any) -> None:
     spaces = {"handletextpad": 0.1, "columnspacing": 0.8, "borderpad": 0}
-    axes.figure.legend(shown.values(), shown, loc="outside lower right", ncols=4, frameon=False, **spaces)
+    for text in axes.figure.legend(
+        list(drawn.values()), list(drawn), loc=place, ncols=4, frameon=False, **spaces
+    ).get_texts():
+        text.set_parse_math(False)
 
 
 def _draw_curves(curves: Sequence[Curve], labels: Sequence[str], title: str, metric: Metric, axes: Axes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import stats
 from sentattn.compare.__main__ import main
 from sentattn.compare.across import common_texts, gate, mean_of, of_one_family, over_data_sets
 from sentattn.compare.comparison import Comparison, read_comparisons
+from sentattn.compare.figure import draw_overall
 from sentattn.compare.predictions import add_tables
 from sentattn.compare.statistics import Estimate, Term
 
@@ -111,6 +113,17 @@ def test_a_gate_over_data_sets_is_about_their_mean(tmp_path: Path) -> None:
     assert passes == (least > -0.005)
     assert f"at least {100 * least:+.2f}" in text
     assert refused(lambda: gate(found[:2], "new,old")) == [("gate", "conflict")]
+
+
+def test_the_figure_shows_each_data_set_and_their_mean(tmp_path: Path) -> None:
+    [overall] = over_data_sets(comparisons(tmp_path))
+    by_data = {f"_${name}$": pair for name, pair in overall.by_data.items()}
+    figure = draw_overall([replace(overall, by_data=by_data)])
+    drawn = np.concatenate([np.ravel(line.get_xdata()) for line in figure.axes[0].lines])
+    for pair in (*by_data.values(), overall.mean):
+        assert np.isclose(drawn, 100 * pair.estimate.value).any()
+    names = {text.get_text() for child in figure.subfigs[0].legends for text in child.get_texts()}
+    assert names > by_data.keys()
 
 
 def test_a_gate_needs_seeds(tmp_path: Path) -> None:
