@@ -4,11 +4,8 @@ usage: python benchmarks/few_labels.py setfit|model2vec ENCODER steps=N [SETTING
 
 Prints test accuracy for each `data.train_size=16,64,...` and `data.train_seed=0,1,...`. SetFit tunes the encoder with
 pairs of texts, for at most `steps` batches of 16 pairs, and fits logistic regression on its vectors; model2vec distils
-a vector for each token without training, and C is chosen on the validation rows, as `reference=probe` chooses it. It
-needs an environment with sentattn, setfit 1.2.0 and model2vec 0.10.0, and no network.
+a vector for each token without training; C is chosen on the validation rows. Needs setfit 1.2.0 or model2vec 0.10.0.
 """
-
-from __future__ import annotations
 
 import os
 import sys

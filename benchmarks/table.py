@@ -1,12 +1,12 @@
 """The table of poolings over frozen text encoders: which one should be used over an encoder, and how sure is that?
 
 Each pooling gets the layer, the rate and the dropout that a search with equal trials finds on validation rows; plans
-declare the tests, and then five seeds are trained and tested once. Everything is found again where it stopped: press
-Ctrl-C, or let `minutes` end, and type the command again.
+declare the tests, and then five seeds are trained and tested once. A stage that was interrupted, by Ctrl-C or by
+`timeout 150m python benchmarks/table.py ...`, goes on where it stopped.
 
 usage: python benchmarks/table.py tables imdb=aclImdb_v1.tar.gz yelp=yelp_review_full_csv.tgz corpora=FOLDER out=FOLDER
-       python benchmarks/table.py search ENCODER=FOLDER out=FOLDER [data=imdb,r52] [minutes=150]
-       python benchmarks/table.py rows ENCODER=FOLDER out=FOLDER [data=imdb,r52] [minutes=150]
+       python benchmarks/table.py search ENCODER=FOLDER out=FOLDER [data=imdb,r52]
+       python benchmarks/table.py rows ENCODER=FOLDER out=FOLDER [data=imdb,r52]
        python benchmarks/table.py page [check=true]
 
   tables   writes at most 6,000 training and 10,000 test rows of each data set as parquet; `corpora` holds those of the
@@ -22,7 +22,6 @@ import hashlib
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -42,15 +41,10 @@ from sentattn.data.corpus import spread
 from sentattn.data.datasets.imdb import ImdbSource
 from sentattn.data.datasets.yelp import Yelp
 
-ROOT = Path(__file__).parents[1]
+ROOT, PYTHON = Path(__file__).parents[1], (sys.executable, "-m")
 FOLDER = ROOT / "benchmarks" / "table"
-DATA = {
-    "imdb": "IMDB",
-    "yelp": "Yelp, five stars",
-    "r52": "Reuters R52",
-    "newsgroups": "20 Newsgroups",
-    "tweets": "Tweets",
-}
+DATA = {"imdb": "IMDB", "yelp": "Yelp, five stars", "r52": "Reuters R52"}
+DATA |= {"newsgroups": "20 Newsgroups", "tweets": "Tweets"}
 TRIALS, SEEDS = 8, 5
 POOLINGS = {
     "mean": ["model/attention=uniform"],
@@ -84,14 +78,11 @@ SPACE = {"optimizer.lr": "tag(log,interval(1e-4,1e-1))", "model.head.dropout": "
 LAYERS = {"model.embedding.layer": "range(-5,0)"}
 PRETRAINED = ["model=pretrained", "model.embedding.name={}"]
 WORDS = ["model=mean", "data.vectors={}", "model.embedding.frozen=true", "model.embedding.dropout=0"]
+MOST, SOME = (6_000, 10_000), (5_000, 5_000)
 ENCODERS = {
-    "minilm": Encoder(
-        "all-MiniLM-L6-v2", [*PRETRAINED, "data.max_length=256"], (6_000, 10_000), tuple(POOLINGS), LAYERS | SPACE
-    ),
-    "mpnet": Encoder("all-mpnet-base-v2", [*PRETRAINED, "data.max_length=128"], (5_000, 5_000), SIX, LAYERS | SPACE),
-    "glove": Encoder(
-        "GloVe 6B, 50 dimensions", [*WORDS, "model.embedding.word_dropout=0"], (6_000, 10_000), OVER_WORDS, SPACE
-    ),
+    "minilm": Encoder("all-MiniLM-L6-v2", [*PRETRAINED, "data.max_length=256"], MOST, [*POOLINGS], LAYERS | SPACE),
+    "mpnet": Encoder("all-mpnet-base-v2", [*PRETRAINED, "data.max_length=128"], SOME, SIX, LAYERS | SPACE),
+    "glove": Encoder("GloVe 6B, 50d", [*WORDS, "model.embedding.word_dropout=0"], MOST, OVER_WORDS, SPACE),
 }
 
 
@@ -124,20 +115,7 @@ def settings_of(encoder: Encoder, folder: str, data: str, out: str) -> list[str]
     return ["data=table", f"data.name={data}", *files, *group, *(each.format(folder) for each in encoder.settings)]
 
 
-def run(words: Sequence[str], until: float) -> None:
-    """Runs a command of sentattn; ends with it, or with what it has done until then when the time is over."""
-    with subprocess.Popen([sys.executable, "-m", *words], start_new_session=True) as process:
-        try:
-            code = process.wait(max(1, until - time.time()))
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            process.terminate()  # SIGINT is ignored by what a script began in the background
-            process.wait()
-            sys.exit("The time is over: the same command goes on.")
-    if code:
-        sys.exit(code)
-
-
-def search(name: str, folder: str, out: str, data: Sequence[str], until: float) -> None:
+def search(name: str, folder: str, out: str, data: Sequence[str]) -> None:
     """Searches all poolings over an encoder with the same points, and stores the best of each."""
     encoder, known = ENCODERS[name], read("settings").index
     for each in data:
@@ -155,13 +133,13 @@ def search(name: str, folder: str, out: str, data: Sequence[str], until: float) 
         }
         file = Path(out, f"{name}-{each}.yaml")
         file.write_text(yaml.safe_dump(plan, sort_keys=False))
-        run(["sentattn.sweep", f"sweep={file}", f"output_dir={out}/search"], until)
+        subprocess.run([*PYTHON, "sentattn.sweep", f"sweep={file}", f"output_dir={out}/search"], check=True)
         for pooling in encoder.poolings:
             best = yaml.safe_load(Path(out, "search", "sweeps", f"{name}-{each}-{pooling}", "best.yaml").read_text())
             write("settings", (name, each, pooling), best["found"] | best["reached"] | {"trials": TRIALS})
 
 
-def rows(name: str, folder: str, out: str, data: Sequence[str], until: float) -> None:
+def rows(name: str, folder: str, out: str, data: Sequence[str]) -> None:
     """Trains and tests the poolings over an encoder that have no line yet, and the probe of its mean."""
     encoder, plan = ENCODERS[name], ROOT / "docs" / "plans" / f"table_{name}.yaml"
     for file in (plan, FOLDER / "settings.csv"):
@@ -175,17 +153,15 @@ def rows(name: str, folder: str, out: str, data: Sequence[str], until: float) ->
             found = chosen.loc[(name, each, pooling)].dropna().to_dict()
             words = [f"model.name={pooling}", *POOLINGS[pooling]]
             words += [f"{key}={value:.12g}" for key, value in found.items()]
-            run(["sentattn.train", "-m", *shared, *words, f"seeds={SEEDS}"], until)
+            subprocess.run([*PYTHON, "sentattn.train", "-m", *shared, *words, f"seeds={SEEDS}"], check=True)
             store((name, each, pooling), found, [file.parent for file in (runs / pooling).glob("*/result.json")], plan)
         if encoder.settings[0] == PRETRAINED[0] and (name, each, PROBE) not in known:
-            # a probe of each layer that a pooling reads
+            # a probe of the mean and of the first state of each layer that a pooling reads
             sentattn.leaderboard(runs, reference=[PROBE], output_dir=str(runs.parent))
-            probes = [
-                file for file in (runs / PROBE).iterdir() if result_of(file)["settings"]["model"]["states"] == "mean"
-            ]
-            best = max(probes, key=lambda path: float(result_of(path)["metrics"]["val/accuracy"]))
-            layer = {SETTINGS[0]: result_of(best)["settings"]["model"]["layer"]}
-            store((name, each, PROBE), layer, [best], plan)
+            probes = {file: result_of(file) for file in (runs / PROBE).iterdir()}
+            means = [file for file, result in probes.items() if result["settings"]["model"]["states"] == "mean"]
+            best = max(means, key=lambda file: float(probes[file]["metrics"]["val/accuracy"]))
+            store((name, each, PROBE), {SETTINGS[0]: probes[best]["settings"]["model"]["layer"]}, [best], plan)
 
 
 def git(*words: str) -> str:
@@ -221,9 +197,7 @@ Key = tuple[str, str, str]
 
 def read(name: str) -> pd.DataFrame:
     """Returns the lines of `settings` or `results` by encoder, data set and pooling."""
-    file = FOLDER / f"{name}.csv"
-    none = pd.DataFrame(index=pd.MultiIndex.from_tuples([], names=KEYS))
-    return pd.read_csv(file, index_col=list(KEYS)) if file.is_file() else none
+    return pd.read_csv(FOLDER / f"{name}.csv", index_col=list(KEYS))
 
 
 def write(name: str, key: Key, values: Mapping[str, Any]) -> None:
@@ -300,17 +274,14 @@ def lines_of(name: str, board: Leaderboard) -> Iterator[str]:
 
 def main(command: str = "", **options: str) -> None:
     """Runs a stage of the table."""
-    out, until = options.pop("out", "outputs/table"), time.time() + 60 * float(options.pop("minutes", 150))
+    out, data = options.pop("out", "outputs/table"), options.pop("data", ",".join(DATA)).split(",")
+    named = [name for name in options if name in ENCODERS]
     if command == "tables" and options.keys() == {"imdb", "yelp", "corpora"}:
         tables(**options, out=out)
-        return
-    if command == "page":
+    elif command == "page":
         page(options.get("check") == "true")
-        return
-    data = options.pop("data", ",".join(DATA)).split(",")
-    [(name, folder)] = options.items() if len(options) == 1 else [("", "")]
-    if command in ("search", "rows") and name in ENCODERS:
-        {"search": search, "rows": rows}[command](name, folder, out, data, until)
+    elif command in ("search", "rows") and len(named) == len(options) == 1:
+        {"search": search, "rows": rows}[command](named[0], options[named[0]], out, data)
     else:
         leave_out("a stage and its files: see the first lines")
 
