@@ -13,7 +13,7 @@ demo: $(VENV)/.package ## train on the embedded corpus, then predict a sentence 
 test: $(VENV)/.installed ## the tests that take minutes
 	$(TESTS)
 
-check: $(VENV)/.installed ## lint, format, types, layers of imports, links of the documentation
+check: $(VENV)/.installed ## lint, format, types, layers of imports, links and tables of the documentation
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy

@@ -109,7 +109,8 @@ def test_another_default_needs_another_format() -> None:
         "experiment=gluon_yelp_faithful": "41b9f49ff300",
         "data=table data.train=a.csv data.group=film model=relation loss.class_weights=balanced": "ccf6df7a79b9",
         "model/embedding=ngrams model=cnn model/wide=attended_ngrams callbacks=early_stopping": "538b58ed77ca",
-        "model=pretrained model.embedding.name=encoder model.embedding.frozen=false": "00c8c34bc3e3",
+        "model=pretrained model/attention=uniform "
+        "model.embedding.name=encoder model.embedding.frozen=false": "00c8c34bc3e3",
     }.items(),
 )
 def test_the_hash_of_a_setting_does_not_change(line: str, hashed: str) -> None:

@@ -123,9 +123,9 @@ def matched(encoder: Path, trained: int, capsys: pytest.CaptureFixture[str], *se
     other.mkdir()
     (other / "config.yaml").write_text("{}")
     (other / "result.json").write_text(json.dumps({"format": 2, "parameters": {"trainable": trained}}))
-    named = ["model=pretrained", f"model.embedding.name={encoder}", "data.max_length=40", "data.cache_dir=cache"]
-    short = ["data.limit=60", "trainer.accelerator=cpu", "check=true", "match_parameters=other"]
-    request = read_request([*named, *short, *settings])
+    named = ["model=pretrained", "model/attention=uniform", f"model.embedding.name={encoder}"]
+    short = ["data.limit=60", "data.max_length=40", "data.cache_dir=cache", "trainer.accelerator=cpu", "check=true"]
+    request = read_request([*named, *short, "match_parameters=other", *settings])
     check(request.settings, match_parameters=request.match_parameters)
     [line] = [line for line in capsys.readouterr().out.splitlines() if "match_parameters" in line]
     return line
