@@ -19,6 +19,7 @@ check: $(VENV)/.installed ## lint, format, types, layers of imports, links and t
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/zensical build --strict
+	$(RUN) benchmarks/table.py page check=true
 
 site: $(VENV)/.installed ## build the documentation and serve it
 	$(VENV)/bin/zensical build --strict

@@ -159,9 +159,14 @@ def rows(name: str, folder: str, out: str, data: Sequence[str]) -> None:
             # a probe of the mean and of the first state of each layer that a pooling reads
             sentattn.leaderboard(runs, reference=[PROBE], output_dir=str(runs.parent))
             probes = {file: result_of(file) for file in (runs / PROBE).iterdir()}
-            means = [file for file, result in probes.items() if result["settings"]["model"]["states"] == "mean"]
-            best = max(means, key=lambda file: float(probes[file]["metrics"]["val/accuracy"]))
-            store((name, each, PROBE), {SETTINGS[0]: probes[best]["settings"]["model"]["layer"]}, [best], plan)
+            models = {file: result["settings"]["model"] for file, result in probes.items()}
+            means = [
+                (probes[file]["metrics"]["val/accuracy"], model["layer"], file)  # of equal ones the last layer
+                for file, model in models.items()
+                if model["states"] == "mean"
+            ]
+            _, layer, best = max(means)
+            store((name, each, PROBE), {SETTINGS[0]: layer}, [best], plan)
 
 
 def git(*words: str) -> str:
