@@ -158,14 +158,10 @@ def rows(name: str, folder: str, out: str, data: Sequence[str]) -> None:
         if encoder.settings[0] == PRETRAINED[0] and (name, each, PROBE) not in known:
             # a probe of the mean and of the first state of each layer that a pooling reads
             sentattn.leaderboard(runs, reference=[PROBE], output_dir=str(runs.parent))
-            probes = {file: result_of(file) for file in (runs / PROBE).iterdir()}
-            models = {file: result["settings"]["model"] for file, result in probes.items()}
-            means = [
-                (probes[file]["metrics"]["val/accuracy"], model["layer"], file)  # of equal ones the last layer
-                for file, model in models.items()
-                if model["states"] == "mean"
-            ]
-            _, layer, best = max(means)
+            probes = [(result_of(file), file) for file in (runs / PROBE).iterdir()]
+            scored = [(probe["metrics"]["val/accuracy"], probe["settings"]["model"], file) for probe, file in probes]
+            means = [(score, model["layer"], file) for score, model, file in scored if model["states"] == "mean"]
+            _, layer, best = max(means)  # of equal ones the last layer
             store((name, each, PROBE), {SETTINGS[0]: layer}, [best], plan)
 
 
