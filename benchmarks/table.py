@@ -256,7 +256,7 @@ def lines_of(name: str, board: Leaderboard) -> Iterator[str]:
     results, encoder = read("results").loc[name], ENCODERS[name]
     yield from ("", f"## {encoder.name}", "", f"![Differences of poolings over {encoder.name}](poolings_{name}.png)")
     yield from ("*Mean difference over the data sets with its interval, and each data set.*", "")
-    yield from ("| pooling | above the mean | better, undecided, worse | parameters |", "|---|---|---|---|")
+    yield from ("| pooling | above the mean | better, undecided, worse | parameters (Yelp) |", "|---|---|---|---|")
     over_the_mean = [each for each in board.overall if each.mean.second.name == "mean"]
     for each in sorted(over_the_mean, key=lambda each: -each.mean.estimate.value):
         pooling, metric = each.mean.first.name, each.metric

@@ -351,12 +351,16 @@ def holder(path: Path, name: str = LOCK_FILE) -> str:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Waits until a file, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Waits until a file, or the names in a folder, are on the disk; some file systems can do so for files alone."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        if not path.is_dir():
+            raise
 
 
 @contextmanager
@@ -370,8 +374,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         flush_to_disk(temporary)
         os.replace(temporary, path)
-        with suppress(OSError):  # some file systems have it for files alone
-            flush_to_disk(path.parent)
+        flush_to_disk(path.parent)
     finally:
         with suppress(OSError):  # its folder may be none, which the error has reported
             temporary.unlink(missing_ok=True)

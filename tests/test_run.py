@@ -28,7 +28,7 @@ import sentattn
 from sentattn.config.request import read_request
 from sentattn.prediction.model import LoadedRun, load
 from sentattn.rendering import save, terminal
-from sentattn.run import Run, replacing, save_tensors, write_atomically, yaml_text
+from sentattn.run import Run, flush_to_disk, replacing, save_tensors, write_atomically, yaml_text
 from sentattn.train import predict_command
 from sentattn.training.recorder import FileInPlace
 from sentattn.training.resume import advice, open_interrupted
@@ -365,3 +365,14 @@ def test_permissions_of_tensors_follow_the_umask(umask: int, rights: int, tmp_pa
 
 def test_others_may_read_the_files_of_a_model(tiny_run: LoadedRun) -> None:
     assert len({file.stat().st_mode for file in (tiny_run.path / "model").iterdir()}) == 1
+
+
+def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(errno.EINVAL, "not supported")
+
+    (file := tmp_path / "file").touch()
+    monkeypatch.setattr(os, "fsync", refuse)
+    flush_to_disk(tmp_path)
+    with pytest.raises(OSError, match="not supported"):
+        flush_to_disk(file)

@@ -53,8 +53,7 @@ def draw(comparison: Comparison, kinds: Collection[str] = PANELS) -> Figure:
     metric = comparison.metric
     panels: list[Panel] = []
     if pairs := [pair for pair in comparison.tests if pair.declared and "pairs" in kinds]:
-        labels = [textwrap.fill(visible(f"{pair.first.name} \u2212 {pair.second.name}"), 24) for pair in pairs]
-        lines = len(pairs) * (1.5 + max(label.count("\n") for label in labels))
+        labels, lines = _labels(pairs)
         panels.append((LINE * (lines + 6), partial(_draw_pairs, pairs, labels, metric, comparison.margin)))
     times = [
         Curve(setting.name, metric.name, [seconds], [(setting.metrics[metric.name].value, setting.interval())])
@@ -76,9 +75,14 @@ def draw(comparison: Comparison, kinds: Collection[str] = PANELS) -> Figure:
 
 def draw_overall(overall: Sequence[Overall]) -> Figure:
     """Draws the mean difference of each pair over the data sets, with its interval, and the difference on each."""
-    labels = [textwrap.fill(visible(f"{each.mean.first.name} \u2212 {each.mean.second.name}"), 24) for each in overall]
-    lines = len(overall) * (1.5 + max(label.count("\n") for label in labels)) + len(overall[0].by_data) / 3
-    return _figure([(LINE * (lines + 7), partial(_draw_overall, overall, labels))], [""])
+    labels, lines = _labels([each.mean for each in overall])
+    return _figure([(LINE * (lines + len(overall[0].by_data) / 3 + 7), partial(_draw_overall, overall, labels))], [""])
+
+
+def _labels(pairs: Sequence[Pair]) -> tuple[list[str], float]:
+    """Returns the labels of pairs, and the lines of text that their rows take."""
+    labels = [textwrap.fill(visible(f"{pair.first.name} \u2212 {pair.second.name}"), 24) for pair in pairs]
+    return labels, len(pairs) * (1.5 + max(label.count("\n") for label in labels))
 
 
 def _figure(panels: Sequence[Panel], titles: Sequence[str], **look: Any) -> Figure:
@@ -105,13 +109,8 @@ def _draw_overall(overall: Sequence[Overall], labels: Sequence[str], axes: Axes)
     for n, name in enumerate(dict.fromkeys(name for each in overall for name in each.by_data)):
         places = [y for y, each in enumerate(overall) if name in each.by_data]
         values = [metric.scale * overall[y].by_data[name].estimate.value for y in places]
-        look: dict[str, Any] = {
-            "marker": MARKERS[1 + n % (len(MARKERS) - 1)],
-            "color": "0.5",
-            "markersize": 2.5,
-            "zorder": 1,
-        }
-        [drawn[visible(name)]] = axes.plot(values, places, linestyle="none", **look)
+        marker = MARKERS[1 + n % (len(MARKERS) - 1)]  # the first is that of the mean
+        [drawn[visible(name)]] = axes.plot(values, places, marker, color="0.5", markersize=2.5, zorder=1)
     _legend(drawn, axes, "outside upper right")
 
 
@@ -138,9 +137,8 @@ def _draw_pairs(pairs: Sequence[Pair], labels: Sequence[str], metric: Metric, ma
 
 def _legend(drawn: Mapping[str, Line2D], axes: Axes, place: Any) -> None:
     spaces = {"handletextpad": 0.1, "columnspacing": 0.8, "borderpad": 0}
-    for text in axes.figure.legend(
-        list(drawn.values()), list(drawn), loc=place, ncols=4, frameon=False, **spaces
-    ).get_texts():
+    legend = axes.figure.legend(list(drawn.values()), list(drawn), loc=place, ncols=4, frameon=False, **spaces)
+    for text in legend.get_texts():
         text.set_parse_math(False)
 
 

@@ -34,3 +34,4 @@ def new_folder(folder: Path) -> Iterator[Path]:
             for path in (*new.rglob("*"), new):
                 flush_to_disk(path)
             new.rename(target)
+            flush_to_disk(target.parent)

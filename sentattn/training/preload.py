@@ -14,13 +14,13 @@ from sentattn.training import fit  # noqa: F401
 from sentattn.training.environment import quiet_libraries
 
 
-def end_without_scheduler(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def print_server_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Prints an error of the server, but not the end of the connection to a scheduler that was killed meanwhile."""
     if not issubclass(kind, EOFError):
         sys.__excepthook__(kind, error, trace)
 
 
-sys.excepthook = end_without_scheduler
+sys.excepthook = print_server_error
 quiet_libraries()
 pyarrow.array(np.zeros(1))  # imports pandas, where it is installed
 torch.set_num_threads(1)  # a process that forks must not have a pool of threads

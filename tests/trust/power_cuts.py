@@ -41,9 +41,8 @@ def drop(record: Path) -> None:
             synced[name] = int(more[0])
             dirty.discard(name)
         else:
-            for old in [
-                old for old in synced if old == name or old.startswith(f"{name}/")
-            ]:  # a file, or all of a folder
+            moved = [file for file in synced if file == name or file.startswith(f"{name}/")]  # a file, or a folder's
+            for old in moved:
                 size, was_dirty, new = synced.pop(old), old in dirty, more[0] + old[len(name) :] if more else ""
                 dirty -= {old, new}
                 if new:
