@@ -78,7 +78,7 @@ SPACE = {"optimizer.lr": "tag(log,interval(1e-4,1e-1))", "model.head.dropout": "
 LAYERS = {"model.embedding.layer": "range(-5,0)"}
 PRETRAINED = ["model=pretrained", "model.embedding.name={}"]
 WORDS = ["model=mean", "data.vectors={}", "model.embedding.frozen=true", "model.embedding.dropout=0"]
-MOST, SOME = (6_000, 10_000), (5_000, 2_500)
+MOST, SOME = (6_000, 10_000), (3_000, 2_500)
 ENCODERS = {
     "minilm": Encoder("all-MiniLM-L6-v2", [*PRETRAINED, "data.max_length=256"], MOST, [*POOLINGS], LAYERS | SPACE),
     "mpnet": Encoder("all-mpnet-base-v2", [*PRETRAINED, "data.max_length=128"], SOME, SIX, LAYERS | SPACE),
