@@ -13,6 +13,7 @@ import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -75,8 +76,7 @@ def _objectives(task: TrialTask, devices: int, report: TrialReport | None) -> li
     for seed in range(settings.seed, settings.seed + task.repeats):
         directory = task.folder / f"seed-{seed}" if task.repeats > 1 else task.folder
         callbacks = [ReportEpochs(report, compared)] if compared and task.repeats == 1 else []
-        study = Path(task.study).name
-        run = _train(replace(settings, seed=seed), directory, study, [*callbacks, TrialCallback(task.values)])
+        run = _train(replace(settings, seed=seed), directory, task, [*callbacks, TrialCallback(task.values)])
         if run.result["status"] == "pruned":
             return None
         values = [metric_of(run.result, metric) for metric in task.objectives]
@@ -88,8 +88,10 @@ def _objectives(task: TrialTask, devices: int, report: TrialReport | None) -> li
     return [statistics.fmean(column) for column in zip(*reached, strict=True)]
 
 
-def _train(settings: Settings, directory: Path, study: str, callbacks: Sequence[Callback]) -> Run:
+def _train(settings: Settings, directory: Path, task: TrialTask, callbacks: Sequence[Callback]) -> Run:
     """Trains in a directory, where a run that has ended counts, and a run that was interrupted is resumed.
+
+    The forward pass is timed only for an objective: trials that share a machine disturb one another's times.
 
     A run with a damaged checkpoint, or that of another version of sentattn or other rows, starts anew.
     """
@@ -97,16 +99,18 @@ def _train(settings: Settings, directory: Path, study: str, callbacks: Sequence[
     with contextlib.suppress(RunError):
         if run.result["status"] in ("finished", "pruned"):  # the process was killed before it had recorded it
             return run
+    is_timed = any(metric.startswith("latency_ms") for metric in task.objectives)
+    train = partial(fit, directory=directory, study=Path(task.study).name, callbacks=callbacks, time_forward=is_timed)
     resume = directory if run.last_checkpoint.is_file() and not (directory / RESULT_FILE).exists() else None
     try:
-        return fit(settings, resume=resume, directory=directory, study=study, callbacks=callbacks)
+        return train(settings, resume=resume)
     except RunError as error:
         if not resume or not any(fault.kind in ("conflict", "damaged") for fault in error.faults):
             raise
         print(f"This trial starts anew: {error}", flush=True)
     shutil.rmtree(directory / CHECKPOINT_FOLDER, ignore_errors=True)
     (directory / METRICS_FILE).unlink(missing_ok=True)
-    return fit(settings, directory=directory, study=study, callbacks=callbacks)
+    return train(settings)
 
 
 class ReportEpochs(Callback):

@@ -31,7 +31,6 @@ from sentattn.run import MODEL_FOLDER, Run, summarize, writing
 from sentattn.training.environment import (
     explained_torch_errors,
     git_revision,
-    latency_ms,
     peak_memory_bytes,
     quiet_libraries,
     versions,
@@ -270,7 +269,6 @@ def evaluate_best(
             for split, values in probabilities.items()
         }
         result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
-        result["latency_ms"] = latency_ms(module.model, data, evaluator.strategy.root_device)
         if loggers:
             from sentattn.loggers.wandb.run import log_best_epoch
 

@@ -37,7 +37,7 @@ from sentattn.models.states import States
 from sentattn.prediction.model import read_files
 from sentattn.run import CONFIG_FILE, MODEL_FOLDER, WEIGHTS_FILE, Run
 from sentattn.training.callbacks import FiniteLoss, StepPoints, averaging
-from sentattn.training.environment import copy_sources, quiet_libraries, set_up_torch
+from sentattn.training.environment import copy_sources, latency_ms, quiet_libraries, set_up_torch
 from sentattn.training.evaluate import evaluate_best, evaluating_trainer, initial_result, print_metrics, recorded
 from sentattn.training.launch import launch, run_rank
 from sentattn.training.lit_module import LitClassifier, build_lit, build_optimizer
@@ -64,6 +64,7 @@ def fit(
     directory: Path | None = None,
     study: str | None = None,
     callbacks: Sequence[Callback] = (),
+    time_forward: bool = True,
 ) -> runs.Run:
     """Trains one run: reads the data, fits, evaluates the best epoch, writes the run directory.
 
@@ -74,6 +75,7 @@ def fit(
         study: The study that the run is a trial of.
         callbacks: Further callbacks. One that raises `Pruned` when an epoch starts ends the run with the metrics of the
             epochs before; it finds them with `Recorder.of(trainer)`.
+        time_forward: Whether `latency_ms` is measured, which may take longer than to train over cached states.
 
     Raises:
         UserError: If the settings, the data or the training prevent it. The `result.json` of a run that fails while it
@@ -118,6 +120,8 @@ def fit(
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
             if ranks.is_rank_zero():
                 result |= evaluate_best(run, settings, module, data, evaluator, recorder, loggers)
+                if time_forward:
+                    result["latency_ms"] = latency_ms(module.model, data, evaluator.strategy.root_device)
         if result["status"] == "finished":
             print_metrics(result)
         ranks.wait_for_rank_zero()

@@ -130,6 +130,12 @@ def test_costs_of_a_run_are_objectives(tmp_path: Path) -> None:
     assert record(task).steps == {}, "trials are not compared before their end"
 
 
+def test_the_forward_pass_is_timed_for_an_objective_alone(tmp_path: Path) -> None:
+    task = begin(tmp_path)
+    run_trial(task, 1, 1)
+    assert "latency_ms" not in Run(task.folder).result
+
+
 class Died(BaseException):
     """What ends a process, as far as its files know."""
 
