@@ -364,13 +364,16 @@ class Grid:
 def _busy(cell: Cell, saved: SavedRuns, stack: ExitStack) -> str:
     """Locks a cell until the stack closes; returns which other process trains it, or an empty string."""
     folder = new_directory(cell.settings).parent
-    folder.mkdir(parents=True, exist_ok=True)
+    with run.writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     name = f".{sha256(repr(identity(cell.settings)).encode()).hexdigest()[:16]}{run.LOCK_FILE}"
     if run.is_locked(folder, name):
         return run.holder(folder, name)
     try:
         stack.enter_context(run.lock(folder, name))
-    except RunError:
+    except RunError as error:
+        if error.faults[0].kind != "busy":
+            raise
         return run.holder(folder, name)
     running = find_running(cell.settings, saved)  # by a command without -m
     return run.holder(running) if running else ""

@@ -310,23 +310,24 @@ def lock(path: Path, name: str = LOCK_FILE) -> Iterator[None]:
         name: Of the lock's file, next to which another holds the ID of this process.
 
     Raises:
-        RunError: If another process holds it.
+        RunError: If another process holds it, or the folder cannot be written.
     """
     file_lock = FileLock(path / name)
-    try:
-        file_lock.acquire(timeout=PROBING)
-    except Timeout as error:
-        message = f"{path} is being trained by {holder(path, name)}; wait for its end."
-        raise RunError(Fault("resume", "busy", message)) from error
+    with writing(path):
+        try:
+            file_lock.acquire(timeout=PROBING)
+        except Timeout as error:
+            message = f"{path} is being trained by {holder(path, name)}; wait for its end."
+            raise RunError(Fault("resume", "busy", message)) from error
     process = path / f"{name}{HOLDER}"  # it is for messages alone
     try:
         with suppress(OSError):
             process.write_text(str(os.getpid()), encoding="utf-8")
         yield
     finally:
-        with suppress(OSError):
+        with suppress(OSError):  # a folder that is read-only by now
             process.unlink(missing_ok=True)
-        (path / name).unlink(missing_ok=True)
+            (path / name).unlink(missing_ok=True)
         file_lock.release()
 
 

@@ -105,18 +105,18 @@ class SweepStudy:
             RunError: If its folder cannot be written.
             SettingError: If the stored study has another space, objective or fixed setting.
         """
-        with ExitStack() as stack:
-            try:
-                journal.require_journal(folder)
-                folder.mkdir(parents=True, exist_ok=True)
-                journal.require_locks(folder)
+        try:
+            journal.require_journal(folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            journal.require_locks(folder)
+            with ExitStack() as stack:
                 with journal.JournalLock(folder / journal.JOURNAL):
                     study = cls(plan, folder, stack.enter_context(journal.joined(folder)), function)
                 yield study
                 study._note()
-            except OSError as error:
-                message = f"{folder} cannot be written: {error.strerror or error}. Nothing that was reported is lost"
-                raise RunError(Fault("study", "unwritable", f"{message}; the same command resumes.")) from error
+        except OSError as error:
+            message = f"{folder} cannot be written: {error.strerror or error}. Nothing that was reported is lost"
+            raise RunError(Fault("study", "unwritable", f"{message}; the same command resumes.")) from error
 
     def require_data(self, fingerprint: str) -> None:
         """Refuses rows that are not those of the trials that the study has; a `SettingError`."""

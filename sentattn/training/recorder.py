@@ -25,7 +25,7 @@ from sentattn.data.batching import Batch, BatchLoader
 from sentattn.distributed import ranks
 from sentattn.errors import Fault, Interruption, RunError, TrainingError
 from sentattn.metrics import format_value
-from sentattn.run import METRICS_FILE, Run, replacing, write_atomically
+from sentattn.run import METRICS_FILE, Run, replacing, write_atomically, writing
 from sentattn.training.lit_module import LitClassifier, State
 from sentattn.training.signals import Signals
 
@@ -216,7 +216,8 @@ class Recorder(Checkpoint):
         self.best = self.best_of(self.rows)
         self.progress.close()
         if ranks.is_rank_zero():
-            with (self.run.path / METRICS_FILE).open("a", encoding="utf-8") as file:
+            table = self.run.path / METRICS_FILE
+            with writing(table), table.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
         names = dict.fromkeys(["train/loss", "val/loss", "val/accuracy", self.metric])
         words = [f"epoch {epoch}/{trainer.max_epochs}", *(f"{name} {format_value(row[name])}" for name in names)]
