@@ -82,7 +82,7 @@ def killed_at(operation: int) -> Iterator[list[int]]:
 def test_a_run_killed_at_any_file_operation_resumes_to_the_same_result(tmp_path: Path) -> None:
     # Each epoch is better than the one before, so that each is the best when it ends.
     words = ["model=mean", "logger=none", "data.limit=60", "data.batch_size=20", "trainer.max_epochs=2"]
-    words += ["trainer.accelerator=cpu", "model.embedding.size=8", "test=false"]
+    words += ["trainer.accelerator=cpu", "model.embedding.size=8", "test=false", "checkpoint_minutes=0"]
     words += ["objective.metric=val/log_loss", "objective.mode=min"]
     whole = fit([*words, f"output_dir={tmp_path / 'whole'}"])  # it also fills the cache of the data
     with killed_at(0) as operations:
@@ -97,7 +97,7 @@ def test_a_run_killed_at_any_file_operation_resumes_to_the_same_result(tmp_path:
             if not (path / "result.json").exists():
                 assert_alike(fit([f"resume={path}"]).path, whole.path)
                 resumed += 1
-    assert resumed > 6
+    assert resumed > 10, "after each step too"
 
 
 def test_metrics_of_repeated_epochs_are_not_written_twice(tiny_run: Run, left: Path) -> None:
