@@ -76,10 +76,11 @@ class Query(Attention):
         split = (self.heads, -1)
         queries_BHRd = torch.unflatten(queries_BRD, 2, split).transpose(1, 2)
         key_HdD, value_HdD = (torch.unflatten(layer.weight, 0, split) for layer in (self.key, self.value))
-        scoring_BSD = (queries_BHRd @ key_HdD).flatten(1, 2) / queries_BHRd.shape[3] ** 0.5  # S = H R rows
+        scoring_BHRD = torch.einsum("bhrd,hdD->bhrD", queries_BHRd, key_HdD) / queries_BHRd.shape[3] ** 0.5
+        scoring_BSD = scoring_BHRD.flatten(1, 2)  # S = H R rows
         weights_BSL = masked_softmax(scoring_BSD @ states_BLD.transpose(1, 2), mask_BL, self.normalizer)
         means_BHRD = torch.unflatten(weighted_sum(weights_BSL, states_BLD), 1, split)
-        heads_BHRd = means_BHRD @ value_HdD.transpose(1, 2)
+        heads_BHRd = torch.einsum("bhrD,hdD->bhrd", means_BHRD, value_HdD)  # `@` would copy V for each text
         values_BRD = self.output(heads_BHRd.transpose(1, 2).flatten(2))
         return Attended(values_BRD, torch.unflatten(weights_BSL, 1, split).mean(dim=1))
 
