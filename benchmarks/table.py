@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 from measure import leave_out
@@ -100,7 +101,11 @@ def tables(imdb: str, yelp: str, corpora: str, out: str) -> None:
         for encoder in ENCODERS.values():
             file = table_of(out, encoder, name, split)
             file.parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(table.take(spread(labels_N, min(len(labels_N), encoder.rows[most]))), file)
+            taken = table.take(spread(labels_N, min(len(labels_N), encoder.rows[most])))
+            if split == "test":  # without classes of which no training row was taken
+                classes = pq.read_table(table_of(out, encoder, name, "train"), columns=["label"])["label"]
+                taken = taken.filter(pc.is_in(taken["label"], classes))
+            pq.write_table(taken, file)
 
 
 def table_of(out: str, encoder: Encoder, data: str, split: str) -> Path:
