@@ -19,7 +19,6 @@ usage: python benchmarks/table.py tables imdb=aclImdb_v1.tar.gz yelp=yelp_review
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +40,7 @@ from sentattn.compare.board import Leaderboard
 from sentattn.data.corpus import spread
 from sentattn.data.datasets.imdb import ImdbSource
 from sentattn.data.datasets.yelp import Yelp
+from sentattn.run import Run
 
 ROOT, PYTHON = Path(__file__).parents[1], (sys.executable, "-m")
 FOLDER = ROOT / "benchmarks" / "table"
@@ -163,7 +163,7 @@ def rows(name: str, folder: str, out: str, data: Sequence[str]) -> None:
         if encoder.settings[0] == PRETRAINED[0] and (name, each, PROBE) not in known:
             # a probe of the mean and of the first state of each layer that a pooling reads
             sentattn.leaderboard(runs, reference=[PROBE], output_dir=str(runs.parent))
-            probes = [(result_of(file), file) for file in (runs / PROBE).iterdir()]
+            probes = [(Run(file).result, file) for file in (runs / PROBE).iterdir()]
             scored = [(probe["metrics"]["val/accuracy"], probe["settings"]["model"], file) for probe, file in probes]
             means = [(score, model["layer"], file) for score, model, file in scored if model["states"] == "mean"]
             _, layer, best = max(means)  # of equal ones the last layer
@@ -175,21 +175,16 @@ def git(*words: str) -> str:
     return subprocess.run(["git", "-C", str(ROOT), *words], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def result_of(run_directory: Path) -> Any:
-    """Returns the result of a run."""
-    return json.loads((run_directory / "result.json").read_text())
-
-
 def store(key: Key, found: Mapping[str, float], directories: Sequence[Path], plan: Path) -> None:
     """Writes the line of a pooling, and which test rows each of its seeds has right, a bit each."""
     [line] = sentattn.leaderboard(directories).frame.to_dict("records")
-    runs = sorted(directories, key=lambda path: int(result_of(path)["seed"]))
+    runs = sorted(directories, key=lambda path: int(Run(path).result["seed"]))
     tested = [pq.read_table(path / "predictions.parquet", filters=[("split", "=", "test")]) for path in runs]
     is_right_SN = np.stack([table["label"].to_numpy() == table["predicted"].to_numpy() for table in tested])
     np.save(FOLDER / f"{'-'.join(key)}.npy", np.packbits(is_right_SN, axis=1))
     if any(groups := tested[0]["group"].to_pylist()):
         np.save(FOLDER / f"{key[0]}-{key[1]}-groups.npy", np.unique(groups, return_inverse=True)[1].astype(np.uint16))
-    result, values = result_of(runs[0]), {name: line[name] for name in COLUMNS}
+    result, values = Run(runs[0]).result, {name: line[name] for name in COLUMNS}
     values["parameters"] = result["parameters"].get("trainable", line["parameters"])  # without a frozen encoder
     values |= {"encoder_hash": result.get("encoder"), "revision": git("rev-parse", "--short", "HEAD")}
     write("results", key, {**found, **values, "plan": hashlib.sha256(plan.read_bytes()).hexdigest()[:12]})
@@ -243,8 +238,7 @@ def page(check: bool) -> None:
         if all((name, data, pooling) in known for data in DATA for pooling in encoder.poolings)
     }
     file = ROOT / "docs" / "poolings.md"
-    before, _, rest = file.read_text().partition(MARK)
-    after = rest.rpartition(MARK)[2]
+    before, *_, after = file.read_text().split(MARK)
     written = "\n".join(
         [before + MARK, *(line for name in boards for line in lines_of(name, boards[name])), MARK + after]
     )
