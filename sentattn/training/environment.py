@@ -118,8 +118,7 @@ def copy_sources(settings: Node, run: Path) -> None:
 def latency_ms(model: TextClassifier, data: TextData, device: torch.device) -> dict[str, float]:
     """Returns median milliseconds of the forward pass, for `one` validation row and for a `batch`, of median length.
 
-    Of a batch that takes seconds, only some rows are timed.
-
+    Of a batch that would take longer than `LONGEST_BATCH`, as many rows as fit are timed, and their time is scaled up.
     The model is moved to the device, which should be that of the training: Lightning has moved it to the CPU.
     """
     orders = list(data.batches("val").sampler)

@@ -31,6 +31,7 @@ from sentattn.run import MODEL_FOLDER, Run, summarize, writing
 from sentattn.training.environment import (
     explained_torch_errors,
     git_revision,
+    latency_ms,
     peak_memory_bytes,
     quiet_libraries,
     versions,
@@ -234,6 +235,8 @@ def evaluate_best(
     evaluator: Trainer,
     recorder: Recorder,
     loggers: Sequence[Guard],
+    *,
+    time_forward: bool,
 ) -> Tree:
     """Evaluates a module with the weights of its best epoch; writes its predictions and its model.
 
@@ -269,6 +272,8 @@ def evaluate_best(
             for split, values in probabilities.items()
         }
         result["majority"] = {split: majority_share(data.split(split).labels) for split in splits}
+        if time_forward:
+            result["latency_ms"] = latency_ms(module.model, data, evaluator.strategy.root_device)
         if loggers:
             from sentattn.loggers.wandb.run import log_best_epoch
 

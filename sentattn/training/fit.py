@@ -37,7 +37,7 @@ from sentattn.models.states import States
 from sentattn.prediction.model import read_files
 from sentattn.run import CONFIG_FILE, MODEL_FOLDER, WEIGHTS_FILE, Run
 from sentattn.training.callbacks import FiniteLoss, StepPoints, averaging
-from sentattn.training.environment import copy_sources, latency_ms, quiet_libraries, set_up_torch
+from sentattn.training.environment import copy_sources, quiet_libraries, set_up_torch
 from sentattn.training.evaluate import evaluate_best, evaluating_trainer, initial_result, print_metrics, recorded
 from sentattn.training.launch import launch, run_rank
 from sentattn.training.lit_module import LitClassifier, build_lit, build_optimizer
@@ -119,9 +119,9 @@ def fit(
             start = run.last_checkpoint if resume else None
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
             if ranks.is_rank_zero():
-                result |= evaluate_best(run, settings, module, data, evaluator, recorder, loggers)
-                if time_forward:
-                    result["latency_ms"] = latency_ms(module.model, data, evaluator.strategy.root_device)
+                result |= evaluate_best(
+                    run, settings, module, data, evaluator, recorder, loggers, time_forward=time_forward
+                )
         if result["status"] == "finished":
             print_metrics(result)
         ranks.wait_for_rank_zero()
