@@ -60,19 +60,20 @@ POOLINGS = {
     "statistics": ["model/attention=statistics"],
     "random": ["model/attention=structured", "model.freeze_attention=true"],
 }
-PROBE, MARK = "probe", "<!-- benchmarks/table.py page -->"
+MARK = "<!-- benchmarks/table.py page -->"
 SIX = ("mean", "first", "tokenwise", "linear", "structured", "query")
-OVER_WORDS = ("mean", "max", "tokenwise", "linear", "structured", "query")
+OVER_WORDS = ("mean", "max", "tokenwise", "linear", "structured", "gated")
 
 
 class Encoder(NamedTuple):
-    """An encoder: its settings, the most training and test rows, and the poolings over it."""
+    """An encoder: its settings, the most training and test rows, the poolings over it, and their reference."""
 
     name: str
     settings: list[str]
     rows: tuple[int, int]
     poolings: Sequence[str]
     space: dict[str, str]
+    reference: str = "probe"
 
 
 SPACE = {"optimizer.lr": "tag(log,interval(1e-4,1e-1))", "model.head.dropout": "interval(0,0.7)"}
@@ -83,7 +84,7 @@ MOST, SOME = (6_000, 10_000), (3_000, 2_500)
 ENCODERS = {
     "minilm": Encoder("all-MiniLM-L6-v2", [*PRETRAINED, "data.max_length=256"], MOST, [*POOLINGS], LAYERS | SPACE),
     "mpnet": Encoder("all-mpnet-base-v2", [*PRETRAINED, "data.max_length=128"], SOME, SIX, LAYERS | SPACE),
-    "glove": Encoder("GloVe 6B, 50d", [*WORDS, "model.embedding.word_dropout=0"], MOST, OVER_WORDS, SPACE),
+    "glove": Encoder("GloVe 6B, 50d", [*WORDS, "model.embedding.word_dropout=0"], MOST, OVER_WORDS, SPACE, "tfidf"),
 }
 
 
@@ -145,7 +146,7 @@ def search(name: str, folder: str, out: str, data: Sequence[str]) -> None:
 
 
 def rows(name: str, folder: str, out: str, data: Sequence[str]) -> None:
-    """Trains and tests the poolings over an encoder that have no line yet, and the probe of its mean."""
+    """Trains and tests the poolings over an encoder that have no line yet, and their reference."""
     encoder, plan = ENCODERS[name], ROOT / "docs" / "plans" / f"table_{name}.yaml"
     for file in (plan, FOLDER / "settings.csv"):
         if git("status", "--porcelain", str(file)):
@@ -160,14 +161,16 @@ def rows(name: str, folder: str, out: str, data: Sequence[str]) -> None:
             words += [f"{key}={value:.12g}" for key, value in found.items()]
             subprocess.run([*PYTHON, "sentattn.train", "-m", *shared, *words, f"seeds={SEEDS}"], check=True)
             store((name, each, pooling), found, [file.parent for file in (runs / pooling).glob("*/result.json")], plan)
-        if encoder.settings[0] == PRETRAINED[0] and (name, each, PROBE) not in known:
-            # a probe of the mean and of the first state of each layer that a pooling reads
-            sentattn.leaderboard(runs, reference=[PROBE], output_dir=str(runs.parent))
-            probes = [(Run(file).result, file) for file in (runs / PROBE).iterdir()]
-            scored = [(probe["metrics"]["val/accuracy"], probe["settings"]["model"], file) for probe, file in probes]
-            means = [(score, model["layer"], file) for score, model, file in scored if model["states"] == "mean"]
+        if (name, each, encoder.reference) not in known:
+            sentattn.leaderboard(runs, reference=[encoder.reference], output_dir=str(runs.parent))
+            fitted = [(Run(file).result, file) for file in (runs / encoder.reference).iterdir()]
+            scored = [(result["metrics"]["val/accuracy"], result["settings"]["model"], file) for result, file in fitted]
+            # a probe is fitted to the mean and to the first state of each layer that a pooling reads
+            means = [
+                (score, model.get("layer"), file) for score, model, file in scored if model.get("states") != "first"
+            ]
             _, layer, best = max(means)  # of equal ones the last layer
-            store((name, each, PROBE), {SETTINGS[0]: layer}, [best], plan)
+            store((name, each, encoder.reference), {SETTINGS[0]: layer}, [best], plan)
 
 
 def git(*words: str) -> str:
@@ -265,7 +268,7 @@ def lines_of(name: str, board: Leaderboard) -> Iterator[str]:
         yield f"| `{pooling}` | {gain} | {counts} | {results.loc[('yelp', pooling), 'parameters']:,.0f} |"
     yield from ("", *(f"- {each.mean.message(each.margin)}" for each in board.overall if each not in over_the_mean))
     yield from ("", f"| test accuracy, % | {' | '.join(DATA.values())} |", "|---|" + "---|" * len(DATA))
-    for pooling in (*encoder.poolings, PROBE):
+    for pooling in (*encoder.poolings, encoder.reference):
         if ("yelp", pooling) in results.index:
             accuracies = [100 * results.loc[(data, pooling), "accuracy"] for data in DATA]
             yield f"| `{pooling}` | {' | '.join(f'{accuracy:.1f}' for accuracy in accuracies)} |"
