@@ -44,8 +44,7 @@ from sentattn.run import Run
 
 ROOT, PYTHON = Path(__file__).parents[1], (sys.executable, "-m")
 FOLDER = ROOT / "benchmarks" / "table"
-DATA = {"imdb": "IMDB", "yelp": "Yelp, five stars", "r52": "Reuters R52"}
-DATA |= {"newsgroups": "20 Newsgroups", "tweets": "Tweets"}
+DATA = {"imdb": "IMDB", "yelp": "Yelp, five stars", "r52": "R52", "newsgroups": "20 Newsgroups", "tweets": "Tweets"}
 TRIALS, SEEDS = 8, 5
 POOLINGS = {
     "mean": ["model/attention=uniform"],
@@ -163,11 +162,11 @@ def rows(name: str, folder: str, out: str, data: Sequence[str]) -> None:
             store((name, each, pooling), found, [file.parent for file in (runs / pooling).glob("*/result.json")], plan)
         if (name, each, encoder.reference) not in known:
             sentattn.leaderboard(runs, reference=[encoder.reference], output_dir=str(runs.parent))
-            fitted = [(Run(file).result, file) for file in (runs / encoder.reference).iterdir()]
-            scored = [(result["metrics"]["val/accuracy"], result["settings"]["model"], file) for result, file in fitted]
+            fitted = [Run(file) for file in (runs / encoder.reference).iterdir()]
+            scored = [(run.result["metrics"]["val/accuracy"], run.result["settings"]["model"], run) for run in fitted]
             # a probe is fitted to the mean and to the first state of each layer that a pooling reads
             means = [
-                (score, model.get("layer"), file) for score, model, file in scored if model.get("states") != "first"
+                (score, model.get("layer"), run.path) for score, model, run in scored if "first" not in model.values()
             ]
             _, layer, best = max(means)  # of equal ones the last layer
             store((name, each, encoder.reference), {SETTINGS[0]: layer}, [best], plan)
@@ -207,8 +206,7 @@ def read(name: str) -> pd.DataFrame:
 def write(name: str, key: Key, values: Mapping[str, Any]) -> None:
     """Replaces a line."""
     frame = read(name)
-    for column, value in values.items():
-        frame.loc[key, column] = value
+    frame.loc[key, [*values]] = [*values.values()]
     temporary = FOLDER / f".{name}.csv"
     frame.sort_index().to_csv(temporary, float_format="%.8g")
     temporary.replace(FOLDER / f"{name}.csv")
@@ -238,7 +236,7 @@ def page(check: bool) -> None:
     boards = {
         name: board(name)
         for name, encoder in ENCODERS.items()
-        if all((name, data, pooling) in known for data in DATA for pooling in encoder.poolings)
+        if all((name, data, pooling) in known for data in DATA for pooling in (*encoder.poolings, encoder.reference))
     }
     file = ROOT / "docs" / "poolings.md"
     before, *_, after = file.read_text().split(MARK)
@@ -257,7 +255,7 @@ def lines_of(name: str, board: Leaderboard) -> Iterator[str]:
     """Yields the chart and the tables of an encoder."""
     results, encoder = read("results").loc[name], ENCODERS[name]
     yield from ("", f"## {encoder.name}", "", f"![Differences of poolings over {encoder.name}](poolings_{name}.png)")
-    yield from ("*Mean difference over the data sets with its interval, and each data set.*", "")
+    yield "*Mean difference over the data sets with its interval, and each data set.*\n"
     yield from ("| pooling | above the mean | better, undecided, worse | parameters (Yelp) |", "|---|---|---|---|")
     over_the_mean = [each for each in board.overall if each.mean.second.name == "mean"]
     for each in sorted(over_the_mean, key=lambda each: -each.mean.estimate.value):
@@ -269,9 +267,8 @@ def lines_of(name: str, board: Leaderboard) -> Iterator[str]:
     yield from ("", *(f"- {each.mean.message(each.margin)}" for each in board.overall if each not in over_the_mean))
     yield from ("", f"| test accuracy, % | {' | '.join(DATA.values())} |", "|---|" + "---|" * len(DATA))
     for pooling in (*encoder.poolings, encoder.reference):
-        if ("yelp", pooling) in results.index:
-            accuracies = [100 * results.loc[(data, pooling), "accuracy"] for data in DATA]
-            yield f"| `{pooling}` | {' | '.join(f'{accuracy:.1f}' for accuracy in accuracies)} |"
+        accuracies = [100 * results.loc[(data, pooling), "accuracy"] for data in DATA]
+        yield f"| `{pooling}` | {' | '.join(f'{accuracy:.1f}' for accuracy in accuracies)} |"
     yield ""
 
 
