@@ -16,7 +16,7 @@ import numpy as np
 from sentattn.compare.folds import join_folds
 from sentattn.compare.metric import ACCURACY, FEWEST_ROWS, MARGIN, Metric, find_metric
 from sentattn.compare.pairs import Plan, SettingPair, best_against_reference, declared_indices
-from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs, rest, with_texts
+from sentattn.compare.runs import EvaluatedRun, Rows, Setting, group_by_setting, read_runs, rest, text_runs
 from sentattn.compare.statistics import (
     AGREEMENT,
     FEW_DF,
@@ -195,7 +195,7 @@ class Comparison:
 
     def read_texts(self) -> tuple[TextData, Split]:
         """Reads the data set again, as `EvaluatedRun.read_data` does; returns it and the texts of the rows."""
-        run = with_texts(self.settings)
+        run = text_runs(self.settings)[0]
         if run.is_of_table:
             raise RunError(Fault("table", "missing", f"{self.title}: a table of predictions has no texts."))
         data = run.read_data(self.split)

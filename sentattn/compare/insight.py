@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from sentattn.compare.runs import EvaluatedRun, Setting, with_texts
+from sentattn.compare.runs import EvaluatedRun, Setting, text_runs
 from sentattn.compare.statistics import LEVEL, UNKNOWN_TERM, Estimate, adjusted, blocks, jackknife, seed_term
 from sentattn.console import Format, Progress, Table, markdown_lines, table_lines, wrap
 from sentattn.errors import Fault, UserError, require_packages
@@ -155,7 +155,7 @@ def insights(settings: Sequence[Setting], split: str, size: int | None = ROWS) -
     rows = settings[0].rows
     indices, group_N = sample(len(rows.labels_N), size), rows.group_N
     block_N = blocks(len(indices), None if group_N is None else np.unique(group_N[indices], return_inverse=True)[1])
-    data = cache(lambda: with_texts(settings).read_data(split))  # only if some diagnostics are not stored
+    data = cache(lambda: text_runs(settings)[0].read_data(split))  # only if some diagnostics are not stored
     with Progress() as progress:
         for setting in settings:
             if "attention" in setting.settings["model"]:

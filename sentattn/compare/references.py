@@ -27,7 +27,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sentattn.compare.comparison import Comparison
-from sentattn.compare.runs import EvaluatedRun, read_runs, with_texts
+from sentattn.compare.runs import EvaluatedRun, read_runs, text_runs
 from sentattn.config.compose import PRETRAINED
 from sentattn.config.groups import get_path
 from sentattn.config.hashing import setting_hash
@@ -252,22 +252,21 @@ def fit(
 
 
 def _sources(names: Sequence[str], comparison: Comparison) -> Iterator[Source]:
-    """Yields what references are fitted on; texts and states are read once, when they are needed."""
-    run = with_texts(comparison.settings)
+    """Yields what references are fitted on, for each choice of training rows; texts and states are read once."""
 
-    @cache
-    def read() -> tuple[TextData, Inputs]:
+    def read_texts(run: EvaluatedRun) -> tuple[TextData, Inputs]:
         data = run.read_data(comparison.split)
         if data.states is not None:
             message = f"reference={name} reads texts, and data=states has states: type reference={PROBE}."
             raise RunError(Fault("reference", "unsupported", message))
         return data, {None: {split: _words(data, split) for split in SPLITS}}
 
-    for name in names:
-        if name == PROBE:
-            yield from _probes(comparison)
-        else:
+    for run in {run.fingerprint: run for run in reversed(text_runs(comparison.settings))}.values():
+        read = cache(partial(read_texts, run))
+        for name in (name for name in names if name != PROBE):
             yield Source(run, {"name": name, **SETTINGS[name]}, read)
+    if PROBE in names:
+        yield from _probes(comparison)
 
 
 def _words(data: TextData, split: str) -> list[str]:
@@ -286,7 +285,8 @@ def _probes(comparison: Comparison) -> Iterator[Source]:
     """Yields mean and first state of each pretrained encoder of the runs, as they read it and clip long texts."""
     by_reading: dict[str, EvaluatedRun] = {}
     for run in filter(_is_pretrained, comparison.runs):
-        reading = [run.result.get("encoder"), *(get_path(run.settings, key) for key in ENCODER + CLIPPING)]
+        settings = [get_path(run.settings, key) for key in ENCODER + CLIPPING]
+        reading = [run.fingerprint, run.result.get("encoder"), *settings]
         by_reading.setdefault(json.dumps(reading), run)
     for run in by_reading.values():
         model = LoadedRun(run.path, trust=run.run.trust).classifier.model

@@ -175,11 +175,11 @@ class EvaluatedRun:
         return data
 
 
-def with_texts(settings: Sequence[Setting]) -> EvaluatedRun:
-    """Returns the first run whose rows are read as texts, and not as states of them; if there is none, the first."""
+def text_runs(settings: Sequence[Setting]) -> list[EvaluatedRun]:
+    """Returns a run of each setting whose rows are read as texts, not as states of them; if there is none, of each."""
     runs = [setting.runs[0] for setting in settings]
     key = f"data.{TARGET_KEY}"
-    return next((run for run in runs if get_path(run.settings, key) != STATE_DATA), runs[0])
+    return [run for run in runs if get_path(run.settings, key) != STATE_DATA] or runs
 
 
 @dataclass(frozen=True)

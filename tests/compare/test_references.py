@@ -20,6 +20,7 @@ from sentattn import evaluate
 from sentattn import fit as train
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.references import PIPELINES, SETTINGS, LogCountRatio, add_references, fit
+from sentattn.compare.report.summaries import curves
 from sentattn.run import Run
 
 LINEAR = ("tfidf", "nbsvm")
@@ -96,12 +97,23 @@ def test_references_change_nothing_else(tiny_run: Run, tmp_path: Path) -> None:
     assert all("quadratic_kappa" in setting.metrics for setting in found.settings)
 
 
-def test_a_reference_of_other_training_rows_is_another_one(tmp_path: Path) -> None:
-    for size in (60, 80):
-        train([*tiny(f"output_dir={tmp_path / str(size)}", "trainer.max_epochs=1"), f"data.train_size={size}"])
-        [comparison], _ = read_comparisons([tmp_path / str(size)], split="test")
-        add_references(["tfidf"], [comparison], tmp_path / "references")
-        assert len(list(tmp_path.glob("references/demo/tfidf/*"))) == (1 if size == 60 else 2)
+def test_each_choice_of_training_rows_has_a_reference(tmp_path: Path) -> None:
+    for size, draw in ((60, 0), (60, 1), (80, 0), (80, 1)):
+        train(
+            [
+                *tiny(f"output_dir={tmp_path / 'runs'}", "trainer.max_epochs=1"),
+                f"data.train_size={size}",
+                f"data.train_seed={draw}",
+            ]
+        )
+    [comparison], _ = read_comparisons([tmp_path / "runs"], split="test")
+    [found] = add_references(["tfidf"], [comparison], tmp_path)
+    references = [setting for setting in found.settings if setting.deterministic]
+    chosen = [(each.settings["data"]["train_size"], each.settings["data"]["train_seed"]) for each in references]
+    assert sorted(chosen) == [(60, 0), (60, 1), (80, 0), (80, 1)]
+    assert {each.runs[0].result["rows"]["train"] for each in references} == {60, 80}
+    [curve] = curves(references)
+    assert list(curve.x) == [60, 80]
 
 
 def test_a_damaged_reference_is_fitted_again(tiny_run: Run, tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ from sentattn.metrics import BINS, Floats, Ints, calibration_bins
 from sentattn.prediction.prediction import Prediction
 from sentattn.run import METRICS_FILE, MODEL_FOLDER
 
-TRAIN_SIZE = "data.train_size"
+TRAIN_SIZE, STRENGTH = "data.train_size", "model.c"
+"""The strength of a reference is found for each number of training rows."""
 LENGTH_BINS = 5
 MIN_ROWS = 20
 """Slices of fewer rows are left out."""
@@ -96,7 +97,7 @@ def learning_curve(folder: Path) -> list[dict[str, float]]:
 
 def curves(settings: Sequence[Setting]) -> list[Curve]:
     """Returns the curves of settings that differ in the number of their training rows alone, or in their draw."""
-    keys = (TRAIN_SIZE, TRAIN_SEED)
+    keys = (TRAIN_SIZE, TRAIN_SEED, STRENGTH)
     families: dict[str, dict[int, list[Setting]]] = defaultdict(lambda: defaultdict(list))
     for setting in settings:
         x = get_path(setting.settings, TRAIN_SIZE) or get_path(setting.runs[0].result, "rows.train")  # or all rows
