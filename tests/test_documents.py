@@ -38,7 +38,7 @@ from sentattn.sweep import search
 from sentattn.sweep.config import read_plan
 
 ROOT = Path(__file__).parent.parent
-MEASUREMENTS = ("results.md", "performance.md")
+MEASUREMENTS = ("results.md", "performance.md", "poolings.md")
 """Pages whose commands take minutes to days, as they say."""
 IN_ROOT = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 FILES = [*(ROOT / name for name in IN_ROOT), *(ROOT / "docs").glob("*.md")]
