@@ -176,10 +176,13 @@ class EvaluatedRun:
 
 
 def text_runs(settings: Sequence[Setting]) -> list[EvaluatedRun]:
-    """Returns a run of each setting whose rows are read as texts, not as states of them; if there is none, of each."""
+    """Returns a run of each setting whose rows are read as texts; if there is none, of each.
+
+    Others are read as states of texts, or are tables of predictions.
+    """
     runs = [setting.runs[0] for setting in settings]
     key = f"data.{TARGET_KEY}"
-    return [run for run in runs if get_path(run.settings, key) != STATE_DATA] or runs
+    return [run for run in runs if not run.is_of_table and get_path(run.settings, key) != STATE_DATA] or runs
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import sentattn
 from sentattn import evaluate
 from sentattn import fit as train
 from sentattn.compare.comparison import read_comparisons
+from sentattn.compare.predictions import add_tables
 from sentattn.compare.references import PIPELINES, SETTINGS, LogCountRatio, add_references, fit
 from sentattn.compare.report.summaries import curves
 from sentattn.run import Run
@@ -114,6 +115,16 @@ def test_each_choice_of_training_rows_has_a_reference(tmp_path: Path) -> None:
     assert {each.runs[0].result["rows"]["train"] for each in references} == {60, 80}
     [curve] = curves(references)
     assert list(curve.x) == [60, 80]
+
+
+def test_a_reference_beside_a_table_of_predictions(tiny_run: Run, tmp_path: Path) -> None:
+    [comparison], _ = read_comparisons([tiny_run.path], split="test")
+    file, [setting] = tmp_path / "table.csv", comparison.settings
+    labels = [comparison.labels[label] for label in setting.rows.labels_N]
+    lines = [f"other,{row},{label},{label}" for row, label in zip(setting.rows.row_ids, labels, strict=True)]
+    file.write_text("\n".join(["setting,row_id,label,predicted", *lines]))
+    [found] = add_references(["tfidf"], add_tables([str(file)], [comparison], "test"), tmp_path)
+    assert {each.name.partition(";")[0] for each in found.settings} == {"structured", "other", "tfidf"}
 
 
 def test_a_damaged_reference_is_fitted_again(tiny_run: Run, tmp_path: Path) -> None:
