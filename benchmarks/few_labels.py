@@ -3,7 +3,7 @@
 usage: python benchmarks/few_labels.py setfit|model2vec ENCODER steps=N [SETTING=VALUE ...]
 
 Prints test accuracy for each `data.train_size=16,64,...` and `data.train_seed=0,1,...`. SetFit tunes the encoder with
-pairs of texts, for at most `steps` batches of 16 pairs, and fits logistic regression on its vectors; model2vec distils
+pairs of texts, for `steps` batches of 16 pairs, and fits logistic regression on its vectors; model2vec distils
 a vector for each token without training; C is chosen on the validation rows. Needs setfit 1.2.0 or model2vec 0.10.0.
 """
 

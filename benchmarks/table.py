@@ -163,13 +163,12 @@ def rows(name: str, folder: str, out: str, data: Sequence[str]) -> None:
         if (name, each, encoder.reference) not in known:
             sentattn.leaderboard(runs, reference=[encoder.reference], output_dir=str(runs.parent))
             fitted = [Run(file) for file in (runs / encoder.reference).iterdir()]
-            scored = [(run.result["metrics"]["val/accuracy"], run.result["settings"]["model"], run) for run in fitted]
             # a probe is fitted to the mean and to the first state of each layer that a pooling reads
-            means = [
-                (score, model.get("layer"), run.path) for score, model, run in scored if "first" not in model.values()
-            ]
-            _, layer, best = max(means)  # of equal ones the last layer
-            store((name, each, encoder.reference), {SETTINGS[0]: layer}, [best], plan)
+            models = {run: run.result["settings"]["model"] for run in fitted}
+            means = [run for run in fitted if "first" not in models[run].values()]
+            # of equal ones the last layer
+            best = max(means, key=lambda run: (run.result["metrics"]["val/accuracy"], models[run].get("layer")))
+            store((name, each, encoder.reference), {SETTINGS[0]: models[best].get("layer")}, [best.path], plan)
 
 
 def git(*words: str) -> str:

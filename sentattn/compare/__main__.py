@@ -28,9 +28,9 @@ usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [wh
   plan        a file that declares split, metric, margin, seeds, base (arguments that all have), and pairs of
               {a: {KEY: VALUE}, b: {KEY: VALUE}} before looking; of a table {a: {setting: NAME}, b: {setting: NAME}};
               and data: [imdb, yelp, r8] for a verdict over data sets
-  reference   linear models over n-grams, fitted once on the same training rows: tfidf (TF-IDF of 1 and 2 words,
-              logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words). probe: logistic regression over the
-              mean and over the first state of the pretrained encoder of the runs, which is not trained
+  reference   linear models over n-grams, fitted once on each choice of training rows: tfidf (TF-IDF of 1 and 2
+              words, logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words). probe: logistic regression over
+              the mean and over the first state of the pretrained encoder of the runs, which is not trained
   insight     true: whether the attention means anything, as a table below the leaderboard: how many tokens it reaches,
               what the prediction is without them and with other weights, and how far seeds and, on the demo, people
               agree, on a sample of 200 rows; a number, or all, for another sample. Kept with each run, so the next

@@ -253,20 +253,23 @@ def fit(
 
 def _sources(names: Sequence[str], comparison: Comparison) -> Iterator[Source]:
     """Yields what references are fitted on, for each choice of training rows; texts and states are read once."""
-
-    def read_texts(run: EvaluatedRun) -> tuple[TextData, Inputs]:
-        data = run.read_data(comparison.split)
-        if data.states is not None:
-            message = f"reference={name} reads texts, and data=states has states: type reference={PROBE}."
-            raise RunError(Fault("reference", "unsupported", message))
-        return data, {None: {split: _words(data, split) for split in SPLITS}}
-
-    for run in {run.fingerprint: run for run in reversed(text_runs(comparison.settings))}.values():
-        read = cache(partial(read_texts, run))
-        for name in (name for name in names if name != PROBE):
+    over_words = [name for name in names if name != PROBE]
+    runs = text_runs(comparison.settings) if over_words else []
+    for run in {run.fingerprint: run for run in reversed(runs)}.values():  # the first run of each choice
+        read = cache(partial(_read_texts, run, comparison.split))
+        for name in over_words:
             yield Source(run, {"name": name, **SETTINGS[name]}, read)
     if PROBE in names:
         yield from _probes(comparison)
+
+
+def _read_texts(run: EvaluatedRun, split: str) -> tuple[TextData, Inputs]:
+    """Returns the data of a run, with the words of each text by split."""
+    data = run.read_data(split)
+    if data.states is not None:
+        message = f"References over n-grams read texts, and data=states has states: type reference={PROBE}."
+        raise RunError(Fault("reference", "unsupported", message))
+    return data, {None: {name: _words(data, name) for name in SPLITS}}
 
 
 def _words(data: TextData, split: str) -> list[str]:

@@ -100,13 +100,8 @@ def test_references_change_nothing_else(tiny_run: Run, tmp_path: Path) -> None:
 
 def test_each_choice_of_training_rows_has_a_reference(tmp_path: Path) -> None:
     for size, draw in ((60, 0), (60, 1), (80, 0), (80, 1)):
-        train(
-            [
-                *tiny(f"output_dir={tmp_path / 'runs'}", "trainer.max_epochs=1"),
-                f"data.train_size={size}",
-                f"data.train_seed={draw}",
-            ]
-        )
+        rows = [f"data.train_size={size}", f"data.train_seed={draw}"]
+        train([*tiny(f"output_dir={tmp_path / 'runs'}", "trainer.max_epochs=1"), *rows])
     [comparison], _ = read_comparisons([tmp_path / "runs"], split="test")
     [found] = add_references(["tfidf"], [comparison], tmp_path)
     references = [setting for setting in found.settings if setting.deterministic]
