@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sentattn.train import fit, fit_grid
     from sentattn.trained import load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["__version__", "fit", "fit_grid", "leaderboard", "load", "save_states", "search"]
 MODULES = {
     "leaderboard": "compare.__main__",
