@@ -6,6 +6,7 @@ another machine does not see the lock, a scheduler there is alive as long as it 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sys
@@ -39,14 +40,22 @@ class JournalLock(JournalFileOpenLock):
 
     What such a process has left half written is removed: the last line, if it does not end. As a context manager the
     lock makes several reads and writes one.
+
+    Raises:
+        FileNotFoundError: If the journal is gone, or another file has its name: both would begin a study anew.
     """
 
     def __init__(self, file: Path) -> None:
         super().__init__(str(file))
         self._file = file  # Optuna's own locks have the name of the journal with .lock
         self._lock = FileLock(file.with_name(LOCK), is_singleton=True)
+        self._inode = 0
 
     def acquire(self) -> bool:
+        inode = self._file.stat().st_ino if self._file.exists() else 0
+        if self._inode not in (0, inode):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._file))
+        self._inode = inode
         self._lock.acquire(poll_interval=POLL)
         if self._lock.lock_counter == 1:
             _remove_torn_line(self._file)

@@ -136,14 +136,25 @@ class States:
         self._chunks: dict[Path, Half] = {}
 
     def gather(self, rows_B: Rows, length: int) -> Tensor:
-        """Returns the states of rows, (B, length, E), 0 on padding."""
+        """Returns the states of rows, (B, length, E), 0 on padding.
+
+        Raises:
+            DataError: If a chunk is gone.
+        """
         states_BLE = np.zeros((len(rows_B), length, self._width), dtype=np.int16)
         for place, row in enumerate(rows_B.tolist()):
             (chunk, start), tokens = self._places[row], int(self._lengths[row])
             if chunk not in self._chunks:
-                self._chunks[chunk] = np.memmap(chunk, dtype=np.int16, mode="r").reshape(-1, self._width)
+                self._chunks[chunk] = self._open(chunk)
             states_BLE[place, :tokens] = self._chunks[chunk][start : start + tokens]
         return torch.from_numpy(states_BLE).view(self._dtype)
+
+    def _open(self, chunk: Path) -> Half:
+        try:
+            return np.memmap(chunk, dtype=np.int16, mode="r").reshape(-1, self._width)
+        except OSError as error:
+            message = f"{chunk} is gone ({error.strerror}): the same command computes it again."
+            raise DataError(Fault("data.cache_dir", "not_found", message)) from error
 
     def __getstate__(self) -> dict[str, object]:
         """Pickles paths, not the files."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -17,7 +18,7 @@ from full_disk import no_room
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from plans import plan
-from refusals import refused
+from refusals import assert_refused, refused
 from studies import ask, read, run, states, tell, train
 from studies import refused as not_opened
 
@@ -53,6 +54,27 @@ def test_plain_optuna_that_writes_waits_for_no_lock_of_ours(tmp_path: Path) -> N
         tell(study, ask(study), 0.25)
         assert study.next() is None
     assert states(tmp_path) == {"complete": 2}
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_study_whose_folder_is_gone_ends_with_a_message(tmp_path: Path, replaced: bool) -> None:
+    folder, gone = tmp_path / "study", tmp_path / "gone"
+
+    def lose() -> None:
+        with SweepStudy.open(plan(trials=3), folder, train) as study:
+            job = ask(study)
+            folder.rename(gone)
+            if replaced:
+                run(plan(trials=1), folder)
+            study.interrupt(job)
+
+    assert_refused(lose, "study", "unwritable")
+    assert (len(read(folder)) if replaced else 0) == replaced, "it was not written to"
+    assert (folder / journal.JOURNAL).exists() == replaced
+    shutil.rmtree(folder, ignore_errors=True)
+    gone.rename(folder)
+    run(plan(trials=3), folder)
+    assert states(folder)["complete"] == 3
 
 
 @pytest.mark.parametrize("torn", [b'{"op_code":5,"worker_id":"', b'{"op_code":5}', b"{"])

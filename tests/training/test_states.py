@@ -11,6 +11,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
+from refusals import assert_refused
 from torch import Tensor
 
 from sentattn.data.batching import Batch
@@ -182,3 +183,11 @@ def test_another_process_reads_the_files_by_their_paths(tmp_path: Path) -> None:
     before = cached.gather(np.arange(2), 2)
     assert len(pickle.dumps(cached)) < 2000
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(cached)).gather(np.arange(2), 2), before)
+
+
+def test_a_chunk_that_is_gone_is_said(tmp_path: Path) -> None:
+    cache, rows = make_cache(tmp_path), Rows([2, 1])
+    compute(cache, rows)
+    cached = States(cache, rows)  # type: ignore[arg-type]
+    cache.folder.rename(tmp_path / "gone")
+    assert_refused(lambda: cached.gather(np.arange(2), 2), "data.cache_dir", "not_found")
