@@ -28,7 +28,7 @@ from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import ENCODER_KEY
 from sentattn.config.groups import Choices, get_path
 from sentattn.config.request import Request, read_request
-from sentattn.config.schema import COMMAND_KEYS, FOLD, HASHED_BY_CONTENT, INIT_FROM, WITHOUT_EFFECT_ON_RESULT
+from sentattn.config.schema import COMMAND_KEYS, FOLD, HASHED_BY_CONTENT, WITHOUT_EFFECT_ON_RESULT
 from sentattn.config.search_space import CAST, Value, is_range, override, read_dimension
 from sentattn.config.types import Node, Tree
 from sentattn.console import Progress, plural
@@ -63,13 +63,11 @@ class Cell:
     Attributes:
         name: What sets it apart, such as `model=mean, seed=0`.
         values: The same by key.
-        arguments: Its command line for `python -m sentattn.train`.
         settings: Its resolved settings.
     """
 
     name: str
     values: Mapping[str, Value]
-    arguments: list[str]
     settings: Node
 
 
@@ -117,14 +115,11 @@ def read_cells(words: Sequence[str]) -> tuple[list[Cell], Tree]:
     # The first run of each, then the second of each: all settings with their first seed and fold come first.
     runs = itertools.zip_longest(*([(words, run) for run in each.runs()] for words, each in requests.items()))
     for combination, settings in filter(None, itertools.chain.from_iterable(runs)):
-        seed, fold, texts = settings["seed"], get_path(settings, FOLD), dict(_split(word) for word in combination)
+        fold, texts = get_path(settings, FOLD), dict(_split(word) for word in combination)
         texts |= {} if fold is None else {FOLD: str(fold)}
-        values = {key: types.parse(text) for key, text in texts.items() if key in varied | {FOLD} - {"seed"}}
-        values["seed"] = seed
-        texts |= {key: settings[key] for key in (INIT_FROM,) if settings[key]}  # for all cells the same `latest`
-        arguments = [f"{key}={text}" for key, text in texts.items() if key not in ("seed", "seeds")]
-        cell = Cell(types.format_values(values), values, [*folders, *arguments, f"seed={seed}"], settings)
-        cells.setdefault(identity(settings), cell)
+        values = {key: types.parse(text) for key, text in texts.items() if key in varied | {FOLD}}
+        values["seed"] = settings["seed"]
+        cells.setdefault(identity(settings), Cell(types.format_values(values), values, settings))
     _cache_layers([cell.settings["model"]["embedding"] for cell in cells.values()])
     return list(cells.values()), options
 
@@ -273,11 +268,12 @@ class Grid:
         interrupted: How many were interrupted before.
     """
 
-    limit_minutes = None
+    limit_minutes: float | None = None
     stops_at_signal = True
 
     def __init__(self, cells: Sequence[Cell], name: str = "grid") -> None:
-        self.cells, self.name, self.total = cells, name, len(cells)
+        self.cells, self.name = cells, name
+        self.total: int | None = len(cells)
         self.errors: dict[int, str] = {}
         self._locks: dict[int, ExitStack] = {}
         self._busy: set[int] = set()

@@ -52,14 +52,10 @@ class JobSource(Protocol):
             finish.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def total(self) -> int | None: ...
-    @property
-    def limit_minutes(self) -> float | None: ...
-    @property
-    def stops_at_signal(self) -> bool: ...
+    name: str
+    total: int | None
+    limit_minutes: float | None
+    stops_at_signal: bool
 
     def next(self) -> Job | None:
         """Returns the next job; None if there is none now."""

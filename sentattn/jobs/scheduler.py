@@ -29,7 +29,7 @@ def run(
     pool: Pool,
     progress: JobProgress,
     tick: Callable[[], None] = lambda: None,
-) -> bool:
+) -> int | None:
     """Runs jobs until there are none, those of the source with the fewest first.
 
     Args:
@@ -40,7 +40,7 @@ def run(
         tick: Is called after jobs have ended, and at least once a second.
 
     Returns:
-        Whether a signal has come; the jobs have met the budget nevertheless.
+        The number of a signal that has come, if any; the jobs have met the budget nevertheless.
 
     Raises:
         Interruption: If a signal ended it. Ctrl-C once lets jobs finish, or stops after a step what can be resumed;
@@ -84,7 +84,7 @@ def run(
     if stop.received and not (all(source.over() for source in sources) and not running):
         again = f"{plural(len(running), 'trial')} will be run again; " if running else ""
         raise Interruption(stop.received, f"{again}the same command resumes.")
-    return stop.received is not None
+    return stop.received
 
 
 def _fill(

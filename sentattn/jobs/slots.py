@@ -18,10 +18,6 @@ DRIVER = Path("/dev")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
-ONE_DEVICE = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
-"""What the trainer of a job has, whose devices are those of its slot."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class SlotOptions:
     """How many jobs run at once, and on what; `threads` is the CPU threads of each."""
@@ -101,7 +97,7 @@ def require_gpus(options: SlotOptions, accelerator: str, gpus: int, place: str) 
 
 def require_one_device(trainer: Node, where: str, advice: str) -> None:
     """Refuses the trainer's settings of several devices with a `SettingError`."""
-    for key, only in ONE_DEVICE.items():
+    for key, only in (("devices", 1), ("num_nodes", 1), ("strategy", "auto")):
         if (value := trainer.get(key, only)) != only:
             message = f"trainer.{key}={as_typed(value)} cannot be used {where}: devices are those of a slot; {advice}."
             raise SettingError(Fault(f"trainer.{key}", "unsupported", message))

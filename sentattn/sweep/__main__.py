@@ -66,9 +66,13 @@ LAST_TRIALS = 10
 @command_line.command
 def main(arguments: list[str]) -> None:
     """Runs the command."""
-    if arguments and arguments[0] == "status":
-        for folder in _folders(arguments[1:]):
-            status(folder)
+    if "status" in arguments:
+        from sentattn.sweep.journal import readable
+
+        arguments.remove("status")
+        for folder in _folders(arguments):
+            with readable(folder):
+                status(folder)
     else:
         sweep(arguments)
 

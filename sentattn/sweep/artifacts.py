@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import shlex
@@ -33,24 +32,20 @@ CONFIDENCE = 0.95
 
 
 def costs(folder: Path, record: Record) -> tuple[int | None, float | None, int | None]:
-    """Returns the best epoch, seconds and parameters of a trial of the study in a folder, as far as they are known."""
-    if record.state in ("complete", "pruned") and (known := _costs(directory(folder, record.number))):
-        return known
+    """Returns the best epoch, seconds and parameters of a trial of the study in a folder, as far as they are known.
+
+    The epoch is that of a single run, the seconds are those of all.
+    """
+    trial, runs = directory(folder, record.number), []
+    if record.state in ("complete", "pruned"):
+        for path in [*trial.glob("seed-*")] or [trial]:
+            with suppress(RunError):
+                runs.append(Run(path).result)
+    if runs:
+        best_epoch = runs[0].get("best_epoch") if len(runs) == 1 else None
+        return best_epoch, sum(run["seconds"]["total"] for run in runs), runs[0]["parameters"]["total"]
     seconds = (record.ended - record.started).total_seconds() if record.started and record.ended else None
     return None, seconds, None
-
-
-@functools.cache
-def _costs(trial: Path) -> tuple[int | None, float, int] | None:
-    """Returns the best epoch of a single run, the seconds of all, and the number of parameters."""
-    runs = []
-    for path in [*trial.glob("seed-*")] or [trial]:
-        with suppress(RunError):
-            runs.append(Run(path).result)
-    if not runs:
-        return None
-    best_epoch = runs[0].get("best_epoch") if len(runs) == 1 else None
-    return best_epoch, sum(run["seconds"]["total"] for run in runs), runs[0]["parameters"]["total"]
 
 
 def directory(folder: Path, number: int) -> Path:

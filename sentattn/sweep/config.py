@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 from sentattn import run
 from sentattn.config import types
 from sentattn.config.arguments import split_folders
-from sentattn.config.command_line import CONFIG_DIR, read_values
+from sentattn.config.command_line import CONFIG_DIR, read_values, take_cfg
 from sentattn.config.groups import Choices, conf_dir, load
 from sentattn.config.request import read_request
 from sentattn.config.schema import FOLDS, INIT_FROM, TOP
@@ -60,6 +60,8 @@ COMPONENTS = {"sampler": "sampler", "pruner": "pruner", "objective": "objective.
 KEYS = (SWEEP, *OPTION_TYPES, *COMPONENTS.values(), "objective.mode")
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 DEFAULT_TRIALS = 20
+RUNS = ("from", INIT_FROM)
+"""Settings of a training that name a run."""
 COMBINATIONS = 12
 """Up to so many combinations of choices each is composed; of more, each choice at least once."""
 
@@ -115,9 +117,8 @@ class Draft:
                 message = f"{key}={text}: there is no setting {key!r}. Did you mean {near!r}?"
                 faults.append(Fault(key, "unknown", message))
             elif key != SWEEP:
-                text = (
-                    str(run.load(text).path) if (key, text) == (INIT_FROM, run.LATEST_RUN) else text
-                )  # for all trials
+                if key in RUNS and text == run.LATEST_RUN:  # for all trials
+                    text = str(run.load(text).path)
                 if key in COMPONENTS.values() and text != self.texts.get(key):  # the settings are those of another
                     kept = {k: t for k, t in self.texts.items() if k in added or k.partition(".")[0] != component}
                     self.texts = kept
@@ -235,10 +236,14 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         SettingError: With all faults, those of the file first.
     """
     words, folders = split_folders(arguments)
-    words = _with_stored(words)
+    words, is_shown = take_cfg(_with_stored(words))
+    others = [*(["--cfg job"] if is_shown else []), *(word for word in words if word in ("-m", "--multirun"))]
+    words = [word for word in words if word not in others]
     bare = [word for word in words if "=" not in word and not word.startswith("-")]
     rule = "settings and ranges are written key=value, and the only command is status"
     faults = [Fault(word, "missing", f"{word} has no value: {rule}.{suggestion(word, ['status'])}") for word in bare]
+    advice = "an option of python -m sentattn.train: leave it out"
+    faults += [Fault(option, "unsupported", f"{option} is {advice}.") for option in others]
     entries = _entries([word for word in words if word not in bare])
     draft = Draft(Choices.of(*folders), [f"{CONFIG_DIR}={folder.resolve()}" for folder in folders])
     names = [text for key, text, _ in entries if key == SWEEP]
@@ -259,7 +264,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     faults += check_sampler(sampler, first, len(objectives))
     faults += check_pruner(pruner, len(objectives), options.repeats)
     if options.trials and not faults:
-        faults += [fault for space in spaces.values() for fault in _choices_fault(space, options.trials)]
+        faults += [fault for study in spaces for fault in _choices_fault(drafts[study], spaces[study], options.trials)]
     if len(objectives) > 1 and options.confirm:
         message = f"confirm={options.confirm} cannot be used with several objectives, which have no single best."
         faults.append(Fault("confirm", "conflict", message))
@@ -270,6 +275,8 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         positions = {word.partition("=")[0]: position for position, word in enumerate(arguments)}
         raise SettingError(*sorted(dict.fromkeys(faults), key=lambda fault: positions.get(fault.key, -1)))
     name = name or f"{'models' if 'model' in first else settings[0]['model']['name']}-{settings[0]['data']['name']}"
+    started = {key: text for key, text, _ in entries if key != TRUST}
+    started |= {key: draft.texts[key] for key in RUNS if key in draft.texts}  # the run that was the latest
     plan = Plan(
         study=name,
         overrides=draft.arguments(),
@@ -277,7 +284,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         objectives=objectives,
         sampler=sampler,
         pruner=pruner,
-        words=() if draft.studies else tuple(word for word in words if word.partition("=")[0] != TRUST),
+        words=() if draft.studies else tuple(f"{key}={text}" for key, text in started.items()),
         **vars(options),
     )
     studies = (
@@ -294,9 +301,10 @@ def _with_stored(words: list[str]) -> list[str]:
     if not typed.get("study") or not all(key == TRUST or (key != SWEEP and _is_own(key)) for key in typed):
         return words
     folder = Path(typed.get("output_dir", Options.output_dir)).expanduser() / run.SWEEP_FOLDER / typed["study"]
-    study = journal.find_study(journal.open_storage(folder)[0]) if (folder / journal.JOURNAL).is_file() else None
-    stored = study.user_attrs.get(journal.WORDS, []) if study else []
-    return [*(word for word in stored if word.partition("=")[0] not in typed), *words]
+    study = journal.stored(folder)
+    stored = {word: word.partition("=")[0] for word in study.user_attrs.get(journal.WORDS, [])} if study else {}
+    # Settings of a sampler or pruner are left out where another one is typed.
+    return [*(word for word, key in stored.items() if not {key, key.partition(".")[0]} & typed.keys()), *words]
 
 
 def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Options]:
@@ -320,16 +328,20 @@ def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Options]:
     return name, Options(**values)
 
 
-def _choices_fault(space: Mapping[str, Dimension], trials: int) -> list[Fault]:
+def _choices_fault(draft: Draft, space: Mapping[str, Dimension], trials: int) -> list[Fault]:
     """Returns a fault where there are more trials than combinations of choices: some would be trained again."""
     count = points(space, trials) if all(dimension.is_categorical for dimension in space.values()) else None
     if count in (None, trials):
         return []
-    grid = [f"{key}={','.join(map(types.as_typed, dimension.ends()))}" for key, dimension in space.items()]
-    message = (
-        f"there are {count} combinations, and python -m sentattn.train -m {shlex.join(grid)} trains each of them once"
-    )
-    return [Fault("trials", "range", f"trials={trials}: {message}; type that, or trials={count}.")]
+    message, advice = f"there are {count} combinations", f"type trials={count}"
+    if not any(dimension.when for dimension in space.values()):  # a grid has no conditions
+        shared = OPTION_TYPES.keys() & TOP.keys()
+        fixed = draft.overrides | {key: text for key, text in draft.texts.items() if key in shared}
+        lists = {key: ",".join(map(types.as_typed, dimension.ends())) for key, dimension in space.items()}
+        grid = [*draft.folders, *(f"{key}={text}" for key, text in (fixed | lists).items())]
+        message += f", and python -m sentattn.train -m {shlex.join(grid)} trains each of them once"
+        advice = f"type that, or trials={count}"
+    return [Fault("trials", "range", f"trials={trials}: {message}; {advice}.")]
 
 
 def _objectives(settings: Mapping[str, str], faults: list[Fault]) -> tuple[Objective, ...]:

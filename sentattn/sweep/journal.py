@@ -10,18 +10,19 @@ import errno
 import fcntl
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import optuna
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
-from sentattn.errors import Fault, RunError, suggestion
-from sentattn.run import FORMAT_KEY, require_format
+from sentattn.errors import Fault, RunError, UserError, first_line, suggestion
+from sentattn.run import FORMAT_KEY, is_locked, require_format
 from sentattn.sweep.plan import quiet
 
 JOURNAL, LOCK = "study.journal", ".study.lock"
@@ -84,10 +85,28 @@ def _remove_torn_line(file: Path) -> None:
 
 
 def open_storage(folder: Path) -> tuple[JournalStorage, JournalLock]:
-    """Opens the journal of a study, which is created where it is missing, and its lock."""
+    """Opens the journal of a study, which is created where it is missing, and its lock.
+
+    Raises:
+        RunError: If it is damaged.
+    """
     quiet()
     lock = JournalLock(folder / JOURNAL)
-    return JournalStorage(JournalFileBackend(str(folder / JOURNAL), lock_obj=lock)), lock
+    with readable(folder):
+        return JournalStorage(JournalFileBackend(str(folder / JOURNAL), lock_obj=lock)), lock
+
+
+@contextmanager
+def readable(folder: Path) -> Iterator[None]:
+    """Turns what Optuna and Python raise where the journal of a study is damaged into a `RunError` that names it."""
+    try:
+        yield
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # of any kind, as the damage
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        message = f"{folder / JOURNAL} is damaged ({reason}): restore it from a copy, or type study=NEW."
+        raise RunError(Fault("study", "damaged", message)) from error
 
 
 def find_study(storage: JournalStorage) -> optuna.Study | None:
@@ -103,6 +122,14 @@ def find_study(storage: JournalStorage) -> optuna.Study | None:
     return None
 
 
+def stored(folder: Path) -> optuna.Study | None:
+    """Returns the study of a folder; None if it does not exist yet."""
+    if not (folder / JOURNAL).is_file():
+        return None
+    with readable(folder):
+        return find_study(open_storage(folder)[0])
+
+
 def load(folder: Path) -> optuna.Study:
     """Opens the study of a folder to read it.
 
@@ -110,8 +137,7 @@ def load(folder: Path) -> optuna.Study:
         RunError: If there is none.
     """
     require_journal(folder)
-    study = find_study(open_storage(folder)[0]) if (folder / JOURNAL).is_file() else None
-    if study is None:
+    if (study := stored(folder)) is None:
         close = suggestion(folder.name, [journal.parent.name for journal in folder.parent.glob(f"*/{JOURNAL}")])
         message = f"{folder / JOURNAL} holds no study; study={folder.name} begins one.{close}"
         raise RunError(Fault("study", "not_found", message))
@@ -208,16 +234,16 @@ def local_lock(folder: Path, mounts: str | None = None) -> str:
 
 
 def _is_alive(folder: Path, scheduler: Scheduler) -> bool:
-    try:
-        FileLock(_lock_file(folder, scheduler.number)).acquire(timeout=0).lock.release()
-    except Timeout:
+    if is_locked(folder, _lock_file(folder, scheduler.number).name):
         return True
     if scheduler.host == os.uname().nodename:
         return False
-    now = folder / ".now"  # the clock of the file system
-    now.touch()
+    now = time.time()
+    with suppress(OSError):  # a folder that may only be read
+        (clock := folder / ".now").touch()
+        now = clock.stat().st_mtime  # that of the file system
     try:
-        return now.stat().st_mtime - _file(folder, scheduler.number).stat().st_mtime < SILENT
+        return now - _file(folder, scheduler.number).stat().st_mtime < SILENT
     except FileNotFoundError:  # it has left meanwhile
         return False
 

@@ -103,6 +103,9 @@ NOT_SEARCHED: dict[str, str] = {
             "data.dataset",
             "data.limit",
             "data.val_size",
+            "data.val_by",
+            "data.test_size",
+            "data.test_seed",
             "data.split_seed",
             "data.folds",
             "data.fold",
@@ -148,8 +151,8 @@ class Plan(Options):
     def trial_arguments(self, values: Mapping[str, Value]) -> list[str]:
         """Returns the arguments of `python -m sentattn.train` for a trial, with what belongs to the sweep."""
         settings = [f"output_dir={self.output_dir}", f"group={self.study}", "test=false"]
-        if dimension := self.space.get("model.embedding.layer"):  # the first trial caches the states of all layers
-            layers = [layer for layer in dimension.values() or () if layer != "mix"]
+        if (key := "model.embedding.layer") in values:  # the first trial caches the states of all layers
+            layers = [layer for layer in self.space[key].values() or () if layer != "mix"]
             settings.append(f"model.embedding.cache_layers={as_typed(layers)}")
         return [*self.arguments(values), *settings, f"seed={self.seed}"]
 

@@ -14,11 +14,11 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.groups import get_path
-from sentattn.config.hashing import hashed, setting_hash
+from sentattn.config.hashing import NO_EFFECT, default, hashed, setting_hash
 from sentattn.config.request import read_request
-from sentattn.config.schema import Settings
+from sentattn.config.schema import WITHOUT_EFFECT_ON_RESULT, Settings
 from sentattn.config.search_space import Dimension, Value, first_point, from_json, override, to_json
-from sentattn.config.types import as_typed
+from sentattn.config.types import Node, as_typed
 from sentattn.errors import Fault, SettingError, UserError
 from sentattn.run import FORMAT_KEY, RUN_FORMAT
 from sentattn.sweep import journal
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
 
 OVERRIDES, SETTINGS, OBJECTIVES, SEED, REPEATS = "overrides", "settings", "objectives", "seed", "repeats"
-DATA = "data_fingerprint"
+ALL_SETTINGS, DATA = "all_settings", "data_fingerprint"
 """Attributes of a study."""
 LISTED = 5
 """Settings that a message lists."""
@@ -92,18 +92,25 @@ def _create(plan: Plan, storage: JournalStorage, folder: Path) -> optuna.Study:
 
 
 def _identity(plan: Plan) -> dict[str, Any]:
-    """Returns what all trials of a study have; its settings are those of one point of the space."""
+    """Returns what all trials of a study have; its settings are those of one point of the space.
+
+    All settings are those too that do nothing at this point, but may at others.
+    """
+    settings = _settings(plan.overrides, first_point(plan.space))
+    values = {key: get_path(settings, key) for key in NO_EFFECT if key not in WITHOUT_EFFECT_ON_RESULT}
+    idle = {key: value for key, value in values.items() if value not in (None, *default(settings, key))}
     return {
         SPACE: to_json(plan.space),
-        SETTINGS: _first_settings(plan.overrides, plan.space),
+        SETTINGS: _written_settings(hashed(settings)),
+        ALL_SETTINGS: _written_settings(idle | hashed(settings)),
         OBJECTIVES: [[objective.metric, objective.mode] for objective in plan.objectives],
         REPEATS: plan.repeats,
         SEED: plan.seed,
     }
 
 
-def _first_settings(overrides: Sequence[str], space: Mapping[str, Dimension]) -> dict[str, str]:
-    return {key: as_typed(value) for key, value in hashed(_settings(overrides, first_point(space))).items()}
+def _written_settings(settings: Node) -> dict[str, str]:
+    return {key: as_typed(value) for key, value in settings.items()}
 
 
 def _require_same(plan: Plan, study: optuna.Study) -> None:
@@ -112,7 +119,8 @@ def _require_same(plan: Plan, study: optuna.Study) -> None:
     before, now = from_json(old[SPACE]), plan.space
     pairs = [(key, _written(before.get(key)), _written(now.get(key))) for key in {**before, **now}]
     if before == now:
-        pairs += [(key, old[SETTINGS].get(key), new[SETTINGS].get(key)) for key in old[SETTINGS] | new[SETTINGS]]
+        kept = ALL_SETTINGS if ALL_SETTINGS in old else SETTINGS  # of studies that were begun before there were both
+        pairs += [(key, old[kept].get(key), new[kept].get(key)) for key in old[kept] | new[kept]]
     pairs += [(key, old[key], new[key]) for key in (OBJECTIVES, REPEATS, SEED)]
     if plan.warm_start:
         pairs.append((WARM_START, old[WARM_START], plan.warm_start))
@@ -152,7 +160,7 @@ def _warm_start(plan: Plan, folder: Path, name: str) -> list[FrozenTrial]:
     space = from_json(attrs[SPACE])
     kept = attrs[SETTINGS]
     with suppress(UserError):  # no valid training any more: no trial fits
-        kept = _first_settings(overrides, space)
+        kept = _written_settings(hashed(_settings(overrides, first_point(space))))
     if kept != attrs[SETTINGS]:
         message = f"warm_start={name}: a file that it names in from= or --config-dir has changed since its trials."
         raise SettingError(Fault("warm_start", "conflict", message))

@@ -14,7 +14,7 @@ from sentattn.config.arguments import as_arguments
 from sentattn.config.request import read_request
 from sentattn.config.search_space import first_point
 from sentattn.console import plural
-from sentattn.errors import Fault, RunError, SettingError
+from sentattn.errors import Fault, Interruption, RunError, SettingError
 from sentattn.grid import Cell, Grid, prepare_data
 from sentattn.jobs import scheduler
 from sentattn.jobs.pool import LocalPool, Pool
@@ -98,14 +98,15 @@ def run(plan: Plan) -> tuple[list[SweepStudy], list[str]]:
             return studies, []
         local = LocalPool() if plan.engine == "local" else None  # it imports libraries meanwhile
         accelerator = _prepare(studies)
-        trials = None if any(each.trials is None for each in plans) else sum(each.trials or 0 for each in plans)
-        pool, slots = _slots(plan, local, accelerator, trials, stack)
+        counts = [each.trials and max(each.trials, each.confirm) for each in plans]
+        jobs = None if None in counts else sum(filter(None, counts))
+        pool, slots = _slots(plan, local, accelerator, jobs, stack)
 
         with JobProgress(studies, len(slots)) as progress:
-            is_stopped = scheduler.run(studies, slots, pool, progress, partial(_tick, studies, {}))
+            stopped = scheduler.run(studies, slots, pool, progress, partial(_tick, studies, {}))
         for study in studies:
             study.require_success()
-        return studies, [] if is_stopped else _confirm(studies, slots, pool)
+        return studies, _confirm(studies, slots, pool, stopped)
 
 
 def run_trial(task: TrialTask, threads: int, devices: int) -> None:
@@ -125,40 +126,41 @@ def _standing(study: SweepStudy) -> str:
 
 
 def _prepare(studies: Sequence[SweepStudy]) -> str:
-    """Prepares the data of studies that are not over; returns their accelerator."""
+    """Prepares the data of studies that are not over; returns the accelerator."""
     fingerprints: dict[str, str] = {}
-    accelerator = "cpu"
-    for study in (study for study in studies if not study.over()):
+    for study in studies:
         settings = read_request(study.plan.arguments(first_point(study.plan.space))).settings
-        accelerator, data = settings["trainer"]["accelerator"], repr(settings["data"])
-        fingerprints[data] = fingerprints.get(data) or prepare_data(settings)
-        study.require_data(fingerprints[data])
-    return accelerator
+        data = repr(settings["data"])
+        if not study.over():
+            fingerprints[data] = fingerprints.get(data) or prepare_data(settings)
+            study.require_data(fingerprints[data])
+    return str(settings["trainer"]["accelerator"])
 
 
 def _slots(
-    plan: Plan, local: LocalPool | None, accelerator: str, trials: int | None, stack: ExitStack
+    plan: Plan, local: LocalPool | None, accelerator: str, jobs: int | None, stack: ExitStack
 ) -> tuple[Pool, Sequence[Slot]]:
     """Returns what starts trials, and their slots; connects to a cluster where there is no pool of this machine."""
     if local is None:
         from sentattn.jobs.ray import connected
 
         cluster = stack.enter_context(connected(Path(plan.output_dir)))
-        slots = cluster.find_slots(plan, accelerator, trials)
+        slots = cluster.find_slots(plan, accelerator, jobs)
         print(f"{slots_line(slots)}; {cluster}.", flush=True)
         return cluster, slots
-    slots = find_slots(plan, accelerator, trials)
+    slots = find_slots(plan, accelerator, jobs)
     print(f"{slots_line(slots)}.", flush=True)
     return local, slots
 
 
-def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool) -> list[str]:
+def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool, stopped: int | None) -> list[str]:
     """Trains the best setting of each study with the seeds of `confirm`; returns the results in lines.
 
     All schedulers of a study take part, since a run that another process trains is waited for.
 
     Raises:
         UserError: If a training fails.
+        Interruption: If a setting is to be trained, and the signal `stopped` has come before.
     """
     grids: dict[int, Grid] = {}
     winners: dict[int, Record] = {}
@@ -167,10 +169,12 @@ def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool) -
         if plan.confirm and best and len(plan.objectives) == 1:
             winners[number] = best[0]
             if not find_confirmed(study.folder, best[0].number, plan.confirm):
+                if stopped:
+                    raise Interruption(stopped, "the same command confirms the best setting.")
                 # The best of many trials is partly the best by chance in its seed, and so has other seeds here.
                 seeds = [f"seed={plan.seed + plan.repeats}", f"seeds={plan.confirm}", f"output_dir={plan.output_dir}"]
                 settings = read_request([*plan.arguments(best[0].values), "test=true", *seeds]).runs()
-                cells = [Cell(f"{plan.study}, seed={each.seed}", {"seed": each.seed}, [], each) for each in settings]
+                cells = [Cell(f"{plan.study}, seed={each.seed}", {"seed": each.seed}, each) for each in settings]
                 grids[number] = Grid(cells, plan.study)
                 print(f"{plan.study}: trial {best[0].number} is tested with {plural(plan.confirm, 'other seed')}.")
     if any(grid.waiting() for grid in grids.values()):

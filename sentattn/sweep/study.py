@@ -82,8 +82,9 @@ class SweepStudy:
     def __init__(self, plan: Plan, folder: Path, number: int, function: Callable[..., None]) -> None:
         self.plan, self.folder, self.number, self._function = plan, folder, number, function
         self.name, self.total, self.limit_minutes = plan.study, plan.trials, plan.limit_minutes
-        self.failures = 0
+        self.failures, self._reason = 0, ""
         self.front: set[int] = set()
+        self._has_choices_alone = all(dimension.is_categorical for dimension in plan.space.values())
         self._kept: set[int] = set()
         self._running: set[int] = set()
         self._lost = -math.inf
@@ -134,8 +135,11 @@ class SweepStudy:
             before = next(iter(counts.retries), None)
             if before is not None and before.state is not TrialState.WAITING:
                 self._study.add_trial(_retry_of(before))
-            elif before is None and (point := self._new_point()):
-                self._study.enqueue_trial(point)
+            elif before is None and self._has_choices_alone:
+                if point := self._new_point():
+                    self._study.enqueue_trial(point)
+                elif self.plan.trials is None:
+                    return None
             asked = self._study.ask()
             asked.set_user_attr(SCHEDULER, self.number)
             values = suggest(asked, self.plan.space)
@@ -162,8 +166,9 @@ class SweepStudy:
             now, before = time.monotonic(), self._lost
             self.failures += now - before > TOGETHER
             self._lost = now
+            self._reason = pool.explain(code)
             self.interrupt(job)
-            return f"interrupted: {pool.explain(code)}; it is run again"
+            return f"interrupted: {self._reason}; it is run again"
         if ended.state is TrialState.RUNNING:
             lines = [killed or pool.explain(code), *pool.last_lines(job.log)]
             again = code != pool.REFUSED and not killed
@@ -175,8 +180,8 @@ class SweepStudy:
         self._keep_best([] if resumes else [job.number])
         self._note()
         if error:
-            reason, *lines = error.splitlines()
-            return "\n".join([f"failed: {reason.rstrip('.')} (log: {job.log})", *lines[-LOG_LINES:]])
+            self._reason, *lines = error.splitlines()
+            return "\n".join([f"failed: {self._reason.rstrip('.')} (log: {job.log})", *lines[-LOG_LINES:]])
         if ended.state is TrialState.COMPLETE:
             best = ", the best so far" if ended.number in self.front else ""
             return f"{self._objectives(ended.values)}{best}"
@@ -195,15 +200,18 @@ class SweepStudy:
             return f"{plural(finished, 'trial')} finished"
         if plan.hours is not None and self.seconds() >= plan.hours * 3600:
             return f"the budget of {plan.hours:g} hours is used up"
+        if plan.trials is None and self._has_choices_alone and not self._untried():
+            counts = self._counts()
+            if not (counts.running or counts.retries):
+                return "all combinations have been tried"
         if self.failures >= plan.failures:
-            return f"{self.failures} trials have failed in a row"
+            return f"{plural(self.failures, 'trial')} failed in a row"
         return ""
 
     def require_success(self) -> None:
         """Raises a RunError where too many trials have failed in a row."""
         if self.failures >= self.plan.failures:
-            last = next(record for record in reversed(self.records()) if record.error)
-            text = f"{self.failures} trials have failed in a row; the last: {last.error.splitlines()[0]}"
+            text = f"{plural(self.failures, 'trial')} failed in a row; the last: {self._reason}"
             raise RunError(Fault("failures", "failed", text))
 
     def finished(self) -> int:
@@ -260,19 +268,22 @@ class SweepStudy:
                     end_interrupted(self._study, self._storage, each)
 
     def _new_point(self) -> dict[str, Any] | None:
-        """Draws choices that no trial has; None where there are numbers too, or all combinations were tried."""
-        space = self.plan.space
-        if not all(dimension.is_categorical for dimension in space.values()):
-            return None
+        """Draws choices that no trial has; None where all combinations were tried."""
         trials = self._study.get_trials(deepcopy=False)
         tried = [trial.params for trial in trials]
         draws = optuna.create_study(sampler=self._study.sampler, directions=self._study.directions)
         draws.add_trials(trials)
         for _ in range(DRAWS):
-            suggest(trial := draws.ask(), space)
+            suggest(trial := draws.ask(), self.plan.space)
             if trial.params not in tried:
                 return trial.params
-        return next((point for point in combinations([*space.values()]) if point not in tried), None)
+        return self._untried()
+
+    def _untried(self) -> dict[str, Any] | None:
+        """Returns the first combination of choices that no trial has."""
+        tried = {frozenset(trial.params.items()) for trial in self._study.get_trials(deepcopy=False)}
+        points = combinations([*self.plan.space.values()])
+        return next((point for point in points if frozenset(point.items()) not in tried), None)
 
     def _counts(self) -> TrialCounts:
         return TrialCounts.of(self._study.get_trials(deepcopy=False), self.plan.retries)

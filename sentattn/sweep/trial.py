@@ -75,7 +75,9 @@ def _objectives(task: TrialTask, devices: int, report: TrialReport | None) -> li
     reached: list[list[float]] = []
     for seed in range(settings.seed, settings.seed + task.repeats):
         directory = task.folder / f"seed-{seed}" if task.repeats > 1 else task.folder
-        callbacks = [ReportEpochs(report, compared)] if compared and task.repeats == 1 else []
+        callbacks: list[Callback] = []
+        if compared and compared.startswith("val/") and task.repeats == 1:  # costs are known at the end of a run
+            callbacks.append(ReportEpochs(report, compared))
         run = _train(replace(settings, seed=seed), directory, task, [*callbacks, TrialCallback(task.values)])
         if run.result["status"] == "pruned":
             return None

@@ -30,7 +30,6 @@ def test_all_settings_with_the_first_seed_come_first(tmp_path: Path) -> None:
         "model=mean, seed=5",
         "model=structured, seed=5",
     ]
-    assert cells[2].arguments == ["model=mean", f"output_dir={tmp_path}", "trainer=default", "seed=5"]
     assert (cells[2].settings["model"]["name"], cells[2].settings["seed"]) == ("mean", 5)
 
 
@@ -62,7 +61,6 @@ def test_the_first_cell_over_an_encoder_caches_the_layers_of_all() -> None:
     words = ["model=pretrained", "model.embedding.name=a/one,b/two", "model.embedding.layer=4,-1"]
     cells, _ = read_cells(words)
     assert [cell.settings["model"]["embedding"]["cache_layers"] for cell in cells] == [[-1, 4]] * 4
-    assert not any("cache_layers" in word for cell in cells for word in cell.arguments)
     cells, _ = read_cells(["model=pretrained", "model.embedding.name=a/one", "model.embedding.frozen=false,true"])
     assert [cell.settings["model"]["embedding"]["cache_layers"] for cell in cells] == [[], [-1]]
 
@@ -82,7 +80,7 @@ def test_equal_cells_are_one() -> None:
 def test_the_keys_of_the_slots_are_no_settings() -> None:
     cells, options = read_cells(["slots=3", "slots_per_gpu=2", "threads=1"])
     assert options == {"slots": 3, "slots_per_gpu": 2}
-    assert cells[0].arguments == ["threads=1", "seed=0"]
+    assert cells[0].settings["threads"] == 1
 
 
 def test_the_faults_of_all_cells_at_once_with_the_closest_spelling() -> None:
@@ -138,7 +136,6 @@ def test_settings_of_a_file(tmp_path: Path) -> None:
     file.write_text("overrides: [model=structured, model.attention.hops=7]\n")
     cells, _ = read_cells([f"from={file}", "loss.penalty=0,1"])
     assert [cell.settings["model"]["attention"]["hops"] for cell in cells] == [7, 7]
-    assert cells[0].arguments[0] == f"from={file}"
 
 
 @pytest.fixture
@@ -152,7 +149,7 @@ def latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_run: LoadedRun)
 
 def test_all_cells_start_from_the_run_that_was_the_latest(latest: str) -> None:
     cells, _ = read_cells(["init_from=latest", "model=mean,structured"])
-    assert all(f"init_from={latest}" in cell.arguments for cell in cells)
+    assert [cell.settings["init_from"] for cell in cells] == [latest, latest]
 
 
 def test_cells_start_from_different_runs(latest: str) -> None:
@@ -176,4 +173,4 @@ def test_folds_are_cells(tmp_path: Path) -> None:
     assert [cell.name for cell in cells] == [
         f"folds={folds}, fold={fold}, seed=0" for fold, folds in ((0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
     ]
-    assert cells[2].arguments[-3:] == ["data.folds=2", "data.fold=1", "seed=0"]
+    assert (cells[2].settings["data"]["folds"], cells[2].settings["data"]["fold"]) == (2, 1)

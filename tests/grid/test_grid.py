@@ -19,7 +19,7 @@ from sentattn.jobs.pool import LOST, REFUSED, TRY_AGAIN
 
 
 def cell(folder: Path, seed: int) -> Cell:
-    return Cell(f"seed={seed}", {"seed": seed}, [], compose([f"output_dir={folder}", f"seed={seed}"]))
+    return Cell(f"seed={seed}", {"seed": seed}, compose([f"output_dir={folder}", f"seed={seed}"]))
 
 
 def grid(folder: Path, seeds: int) -> Grid:
@@ -102,7 +102,7 @@ def test_finished_runs_count_where_the_data_cannot_be_read(tmp_path: Path, capsy
     path = tmp_path / "imdb" / "structured" / "20260101-000000-aaaa"
     run.create(settings, path)
     run.Run(path).write_result({"status": "finished", "seed": 0, "data_fingerprint": "0" * 16})
-    assert Grid([Cell("", {}, [], settings)]).runs == {0: path}
+    assert Grid([Cell("", {}, settings)]).runs == {0: path}
     assert "data.path=" in capsys.readouterr().err
 
 
@@ -130,7 +130,7 @@ def test_the_folder_of_a_run_that_has_failed_is_used_again(tmp_path: Path) -> No
 
 def test_a_start_opens_each_file_of_finished_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = dict(cell(tmp_path, 0).settings)
-    cells = [Cell(f"{number}", {}, [], settings | {"ema_decay": (number + 1) / 100}) for number in range(20)]
+    cells = [Cell(f"{number}", {}, settings | {"ema_decay": (number + 1) / 100}) for number in range(20)]
     for number, each in enumerate(cells):
         path = tmp_path / "demo" / "structured" / f"20260101-000000-{number:04}"
         run.create(each.settings, path)

@@ -105,6 +105,12 @@ def test_seconds_of_a_trial_of_several_trainings_are_those_of_all(tmp_path: Path
     assert costs(tmp_path, record(0, 0.5)) == (None, 15.0, 1234)
 
 
+def test_costs_are_those_of_the_files_that_there_are_now(tmp_path: Path) -> None:
+    for epoch in (3, 5):
+        result(tmp_path, 0, best_epoch=epoch)
+        assert costs(tmp_path, record(0, 0.5)) == (epoch, 7.5, 1234)
+
+
 def test_the_most_balanced_setting_of_a_front_is_the_best(tmp_path: Path) -> None:
     one = plan({"model.attention.hops": "range(1,31)"}, objectives=TWO)
     found = [

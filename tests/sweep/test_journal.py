@@ -24,6 +24,7 @@ from studies import refused as not_opened
 
 from sentattn.errors import RunError
 from sentattn.sweep import journal
+from sentattn.sweep.config import read_plan
 from sentattn.sweep.study import SweepStudy
 
 pytestmark = pytest.mark.usefixtures("composed_once")
@@ -93,6 +94,17 @@ def test_a_torn_last_line_is_removed_and_said_at_the_next_write(
     [said] = capsys.readouterr().err.splitlines()
     assert str(tmp_path / journal.JOURNAL) in said
     assert f"({len(torn)} bytes)" in said
+
+
+@pytest.mark.parametrize("line", [b"torn\n", b"{}\n", b"[]\n", b'{"op_code":2}\n', b"\xff\n"])
+def test_a_damaged_line_is_an_error_with_the_file(tmp_path: Path, line: bytes) -> None:
+    folder = tmp_path / "sweeps" / "mine"
+    run(plan(HOPS, trials=1), folder)
+    kept = lines(folder)
+    (folder / journal.JOURNAL).write_bytes(b"".join([*kept[:3], line, *kept[3:]]))
+    for read_it in (lambda: read(folder), lambda: read_plan(["study=mine", f"output_dir={tmp_path}"])):
+        assert_refused(read_it, "study", "damaged", str(folder / journal.JOURNAL))
+    assert not_opened(plan(HOPS), folder) == [("study", "damaged")]
 
 
 def test_a_full_disk_loses_nothing_and_the_same_command_resumes(tmp_path: Path) -> None:
@@ -198,6 +210,20 @@ def test_a_scheduler_of_another_machine_is_dead_when_its_file_is_a_minute_old(tm
     assert journal.schedulers(tmp_path) == {}
     leave_sign(tmp_path, os.uname().nodename, 1)
     assert journal.schedulers(tmp_path) == {}, "of this machine the lock alone counts"
+
+
+def test_who_may_only_read_a_study_sees_its_schedulers(tmp_path: Path) -> None:
+    leave_sign(tmp_path, "elsewhere", 10)
+    with journal.joined(tmp_path):
+        tmp_path.chmod(0o555)
+        if not (pid := os.fork()):
+            os.chdir(tmp_path)
+            if not os.geteuid():
+                os.setegid(65534)
+                os.seteuid(65534)
+            os._exit(len(journal.schedulers(Path())))
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 2
+        tmp_path.chmod(0o755)
 
 
 def test_the_clock_is_that_of_the_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from tiny import tiny
 
 import sentattn
 from sentattn.config.request import read_request
+from sentattn.jobs.slots import Slot, SlotOptions, find_slots
 from sentattn.run import Run
 from sentattn.sweep import __main__ as command
 from sentattn.sweep import search
@@ -147,15 +148,18 @@ def test_the_best_setting_of_a_class_of_ones_own(tmp_path: Path, monkeypatch: py
     assert settings["model"]["attention"]["_target_"] == "own_mean.OwnMean"
 
 
+class Interrupted(InlinePool):
+    """Ctrl-C comes while a job runs."""
+
+    def ended(self, running: Any, seconds: float) -> list[Any]:
+        signal.raise_signal(signal.SIGINT)
+        return super().ended(running, seconds)
+
+
 @pytest.mark.usefixtures("inline")
 def test_an_interruption_in_the_last_trial_prints_the_best_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Interrupted(InlinePool):
-        def ended(self, running: Any, seconds: float) -> list[Any]:
-            signal.raise_signal(signal.SIGINT)
-            return super().ended(running, seconds)
-
     monkeypatch.setattr(search, "LocalPool", Interrupted)
     assert command.main([*words(tmp_path), "study=hops", "trials=2", "slots=1"]) == 130
     out = capsys.readouterr()
@@ -164,6 +168,34 @@ def test_an_interruption_in_the_last_trial_prints_the_best_setting(
     out = capsys.readouterr()
     assert "best of val/accuracy" in out.out
     assert "resumes" not in out.err
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_confirmation_that_is_asked_for_later_has_the_devices_of_the_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int | None]] = []
+
+    def on_this_machine(options: SlotOptions, accelerator: str, jobs: int | None) -> list[Slot]:
+        asked.append((accelerator, jobs))
+        return find_slots(options, "cpu", jobs)
+
+    monkeypatch.setattr(search, "find_slots", on_this_machine)
+    typed = [*words(tmp_path, "trainer.accelerator=auto"), "study=hops", "trials=1"]
+    assert command.main(typed) == command.main([*typed, "confirm=2"]) == 0
+    assert asked == [("auto", 1), ("auto", 2)]
+
+
+def test_an_interruption_in_the_last_trial_leaves_the_confirmation_to_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*words(tmp_path), "study=hops", "trials=1", "confirm=1", "slots=1"]
+    monkeypatch.setattr(search, "LocalPool", Interrupted)
+    assert command.main(arguments) == 130
+    assert "the same command confirms the best setting" in capsys.readouterr().err
+    monkeypatch.setattr(search, "LocalPool", InlinePool)
+    assert command.main(arguments) == 0
+    assert "confirmed with 1 seed" in capsys.readouterr().out
 
 
 def test_best_settings_of_several_objectives_and_of_no_trial(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
 from plans import plan
-from refusals import refused
+from refusals import assert_refused, refused
 from studies import ask, read, report, run, states, tell, train
 
 from sentattn.errors import Fault, TrainingError
-from sentattn.jobs.pool import LOST, REFUSED
+from sentattn.jobs.pool import LOST, REFUSED, explain
 from sentattn.sweep.plan import DEFAULTS, Objective
 from sentattn.sweep.records import TrialTask
 from sentattn.sweep.study import SweepStudy
@@ -77,6 +77,18 @@ def test_a_trial_that_fails_is_tried_again_with_its_values_and_uses_no_budget(tm
         assert ask(study).values != tries[0]
     retries = [(record.retry_of, record.error) for record in read(tmp_path)[:3]]
     assert retries == [(None, "it failed"), (0, "it failed"), (1, "it failed")]
+
+
+def test_choices_alone_without_a_number_of_trials_end_with_their_combinations(tmp_path: Path) -> None:
+    choices = plan({"model/pooling": "choice(flatten,mean,max)"}, trials=None, hours=1.0, retries=0)
+    assert run(choices, tmp_path, most=1) == [0]
+    with SweepStudy.open(choices, tmp_path, train) as study:
+        last, failed = ask(study), ask(study)
+        assert (study.next(), study.over()) == (None, "")
+        tell(study, last, 0.5)
+        tell(study, failed, state="failed")
+        assert study.over()
+    assert run(choices, tmp_path) == []
 
 
 def test_failures_in_a_row_end_a_study_and_are_counted_from_each_start(tmp_path: Path) -> None:
@@ -158,6 +170,13 @@ def test_trials_whose_machine_or_server_has_died_were_interrupted_and_are_one_fa
             assert (study.waiting(), study.failures) == (3, failures)
         assert study.over(), "as where each attempt takes the server along"
     assert states(tmp_path) == {"interrupted": 9}
+
+
+def test_lost_processes_alone_end_a_study_with_their_reason(tmp_path: Path) -> None:
+    with opened(tmp_path, failures=1) as study:
+        study.has_ended(ask(study), LOST, "")
+        assert study.over().startswith("1 trial ")
+        assert_refused(study.require_success, "failures", "failed", explain(LOST))
 
 
 def test_a_trial_that_diverged_is_pruned_for_the_sampler_and_an_error_to_people(tmp_path: Path) -> None:

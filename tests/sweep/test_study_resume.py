@@ -74,6 +74,19 @@ def test_what_would_make_trials_incomparable_is_refused(
     run(plan(FEW, overrides=("model=structured", "logger=none", "threads=2")), tmp_path)
 
 
+def test_a_setting_that_acts_at_other_points_than_the_first_is_compared(tmp_path: Path) -> None:
+    space = {"optimizer.weight_decay": "choice(0,0.1)"}
+    typed = plan(space, overrides=("model=structured", "weight_decay_on=attention_and_head"))
+    run(plan(space), tmp_path, most=1)
+    assert "weight_decay_on=" in said(typed, tmp_path)
+    run(plan(space, overrides=("model=structured", "weight_decay_on=all")), tmp_path, most=1)
+    file = tmp_path / "study.journal"  # of a version that did not keep such settings
+    lines = [line for line in file.read_text().splitlines(keepends=True) if "all_settings" not in line]
+    file.write_text("".join(lines))
+    run(typed, tmp_path, most=1)
+    assert states(tmp_path) == {"complete": 3}
+
+
 def test_a_setting_that_is_typed_at_its_default_is_the_same(tmp_path: Path) -> None:
     run(plan(FEW), tmp_path, most=1)
     run(plan(FEW, overrides=("model=structured", "data=demo", "optimizer.weight_decay=0.0")), tmp_path, most=1)

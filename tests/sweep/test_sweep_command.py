@@ -33,7 +33,7 @@ def test_the_status_of_a_study_that_has_ended(tmp_path: Path, capsys: pytest.Cap
     assert lines[best.number] == shown
     assert lines[3:] == ["fake, best of val/accuracy (max):", shown]
     (folder / "best.yaml").write_text("overrides: [model=mean]\n")
-    assert main(["status", "fake", f"output_dir={tmp_path}"]) == 0
+    assert main([f"output_dir={tmp_path}", "status", "fake"]) == 0
     assert f"from={folder / 'best.yaml'}" in capsys.readouterr().out
 
 
@@ -208,6 +208,15 @@ def test_a_study_is_resumed_by_its_name_and_the_own_keys_of_the_sweep(tmp_path: 
     with pytest.raises(SettingError) as caught:
         begin(*alone, "model=structured", "optimizer.lr=interval(0.001,0.01)", "repeats=2")
     assert {(fault.key, fault.kind) for fault in caught.value.faults} == {("study", "conflict")}
+
+
+def test_a_study_is_resumed_with_another_sampler_without_the_settings_of_the_first(tmp_path: Path) -> None:
+    alone = ["study=s1", f"output_dir={tmp_path}"]
+    first = ["sampler=tpe", "sampler.n_ei_candidates=9", "pruner=percentile", "pruner.percentile=50"]
+    begin(*alone, *first, "model=mean", "optimizer.lr=interval(0.001,0.01)")
+    resumed = read_plan([*alone, "sampler=random", "pruner=none"])
+    assert (resumed.sampler, resumed.pruner) == ({"name": "random"}, {"name": "none"})
+    assert read_plan([*alone, "trials=9"]).sampler == {"name": "tpe", "n_ei_candidates": 9}
 
 
 def test_what_may_run_code_counts_only_where_it_is_typed(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import optuna
+import plans
 import pytest
 from optuna.distributions import CategoricalDistribution, IntDistribution
 from sweep_words import faults, kinds, write
@@ -168,6 +169,14 @@ def test_arguments_of_a_trial_and_of_its_setting() -> None:
     assert plan.trial_arguments(values) == [*own, "output_dir=here (1)", "group=mine", "test=false", "seed=5"]
 
 
+def test_a_trial_without_a_pretrained_encoder_caches_no_layers() -> None:
+    layer = ("choice(-1,-2)", {"model": ("pretrained",)})
+    over_layers = plans.plan({"model": "choice(mean,pretrained)", "model.embedding.layer": layer}, overrides=())
+    cached = "model.embedding.cache_layers=[-1,-2]"
+    assert cached not in over_layers.trial_arguments({"model": "mean"})
+    assert cached in over_layers.trial_arguments({"model": "pretrained", "model.embedding.layer": -2})
+
+
 def test_several_objectives() -> None:
     plan = read_plan([HOPS, "objective.metric=val/accuracy,latency_ms.one"])
     assert plan.objectives == (Objective("val/accuracy", "max"), Objective("latency_ms.one", "min"))
@@ -234,4 +243,9 @@ def test_all_trials_start_from_the_run_that_was_the_latest(
     monkeypatch.chdir(tmp_path)
     path = Path("outputs", "demo", "structured", "20260101-000000-aaaa")
     shutil.copytree(tiny_run.path, path)
-    assert f"init_from={path}" in read_plan(["init_from=latest", "model.attention.hops=range(1,9)"]).overrides
+    for key in ("from", "init_from"):
+        typed = read_plan([f"{key}=latest", "model.attention.hops=range(1,9)"])
+        assert f"{key}={path}" in typed.overrides
+        assert f"{key}={path}" in typed.words, "with which the study is resumed by its name"
+        file = write(tmp_path, overrides=[f"{key}=latest"], space={"model.attention.hops": "range(1,9)"})
+        assert {file, f"{key}={path}"} <= {*read_plan([file]).words}

@@ -37,6 +37,9 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         ("data=choice(demo,imdb)", "data", "unsupported"),
         ("data.limit=range(100,300,100)", "data.limit", "unsupported"),
         ("data.folds=3,5", "data.folds", "unsupported"),
+        ("data.val_by=row,group", "data.val_by", "unsupported"),
+        ("data.test_size=0.1,0.2", "data.test_size", "unsupported"),
+        ("data.test_seed=1,2", "data.test_seed", "unsupported"),
         ("threads=range(1,3)", "threads", "unsupported"),
         ("seed=range(1,4)", "seed", "unsupported"),
         ("seed=1,2", "seed", "unsupported"),
@@ -62,6 +65,11 @@ def test_keys_of_the_sweep(word: str, key: str, kind: str) -> None:
     assert set(kinds(LR, "slots=2", word)) == {(key, kind)}
 
 
+@pytest.mark.parametrize("option", [["-m"], ["--multirun"], ["--cfg", "job"], ["--cfg=job"]])
+def test_options_of_a_training_have_one_fault(option: list[str]) -> None:
+    assert kinds(LR, *option) == [(" ".join(option).replace("=", " "), "unsupported")]
+
+
 def test_a_command_without_a_range_says_that_the_default_sweep_is_read() -> None:
     assert kinds("model=mean", "sampler=tpee")[-2:] == [("sweep", "conflict"), ("sampler", "unknown")]
     assert ("sweep", "conflict") not in kinds("sampler=tpee")
@@ -83,6 +91,17 @@ def test_more_trials_than_combinations_of_choices_name_the_grid() -> None:
     assert kinds(*words) == [("trials", "range")]  # 20 by default
     for enough in (["trials=4"], ["trials=null", "hours=1"], ["trials=9", "model.attention.hops=range(1,9)"]):
         assert len(read_plan([*words, *enough]).space) >= 2
+
+
+def test_the_grid_has_what_was_typed_and_there_is_none_with_conditions(tmp_path: Path) -> None:
+    [fault] = faults("data.limit=100", "seed=3", "model/pooling=choice(flatten,mean)", "trials=5", "repeats=1")
+    assert "-m data.limit=100 seed=3 model/pooling=flatten,mean " in fault.message
+    p = {"space": "choice(4,8)", "when": {"model/pooling": "prune"}}
+    q = {"space": "choice(2)", "when": {"model/pooling": "prune"}}
+    space = {"model/pooling": "choice(flatten,prune)", "model.pooling.p": p, "model.pooling.q": q}
+    [fault] = faults(write(tmp_path, overrides=["model=structured"], space=space))
+    assert "-m" not in fault.message
+    assert "trials=3" in fault.message
 
 
 def test_ray_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,13 @@ def test_costs_of_a_run_are_objectives(tmp_path: Path) -> None:
     assert record(task).steps == {}, "trials are not compared before their end"
 
 
+def test_a_single_cost_is_an_objective(tmp_path: Path) -> None:
+    task = begin(tmp_path, objectives=(Objective("parameters.total", "min"),))
+    run_trial(task, 1, 1)
+    total = Run(task.folder).result["parameters"]["total"]
+    assert (record(task).state, record(task).objectives, record(task).steps) == ("complete", (total,), {})
+
+
 def test_the_forward_pass_is_timed_for_an_objective_alone(tmp_path: Path) -> None:
     task = begin(tmp_path)
     run_trial(task, 1, 1)

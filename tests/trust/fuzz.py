@@ -33,7 +33,26 @@ if TYPE_CHECKING:
 MOST_BYTES = 4096
 REVIEW = json.dumps({"stars": 4.0, "text": "Good food, bad service.", "business_id": "a"}) + "\n"
 PREDICTED = "setting,seed,row,label,predicted\na,0,1,x,x\na,1,1,x,y\nb,0,1,x,x\nb,1,1,x,x\n"
-JOURNAL = '{"op_code": 0, "worker_id": "1", "study_name": "s", "directions": [1]}\n'
+RANGE: dict[str, object] = {"key": "loss.penalty", "zero": False, "floor": 0.0, "when": {}, "written": "interval(0,1)"}
+DISTRIBUTION = '{"name": "FloatDistribution", "attributes": {"step": null, "low": 0.0, "high": 1.0, "log": false}}'
+STUDY: dict[str, object] = {
+    "space": [{**RANGE, "distribution": DISTRIBUTION}],
+    "objectives": [["val/accuracy", "max"]],
+    "overrides": ["model=structured"],
+    "format": 2,
+    "id": "0",
+}
+TIME = "2026-03-04T05:06:07+00:00"
+TRIAL: dict[str, object] = {"param_name": "loss.penalty", "param_value_internal": 0.5, "distribution": DISTRIBUTION}
+STEPS: list[dict[str, object]] = [
+    {"op_code": 0, "study_name": "s", "directions": [2]},
+    *({"op_code": 2, "study_id": 0, "user_attr": {key: value}} for key, value in STUDY.items()),
+    {"op_code": 4, "study_id": 0, "datetime_start": TIME},
+    {"op_code": 5, "trial_id": 0, **TRIAL},
+    {"op_code": 7, "trial_id": 0, "step": 1, "intermediate_value": 0.5},
+    {"op_code": 6, "trial_id": 0, "state": 1, "values": [0.5], "datetime_complete": TIME},
+]
+JOURNAL = "".join(json.dumps({"worker_id": "1", **step}) + "\n" for step in STEPS)
 SWEEP = "study: s\nsampler: {name: random}\nspace: {optimizer.lr: 'interval(1e-4,1e-2)'}\nbudget: {trials: 1}\n"
 PLAN = (
     "split: test\nmetric: accuracy\nmargin: 0.5\nseeds: [0, 1]\nbase: []\npairs: [{a: {setting: x}, b: {setting: y}}]\n"
@@ -41,7 +60,7 @@ PLAN = (
 
 
 class Reader(NamedTuple):
-    """A kind of file: the name of one, a good one, and what reads it."""
+    """A kind of file: the name of one below its folder, a good one, and what reads it."""
 
     name: str
     good: bytes
@@ -199,7 +218,9 @@ READERS = {
         partial(command_of, "sentattn.train", "from={path} --cfg job"),
     ),
     "journal": Reader(
-        "journal.log", JOURNAL.encode(), partial(command_of, "sentattn.sweep.__main__", "status {folder}")
+        "sweeps/s/study.journal",
+        JOURNAL.encode(),
+        partial(command_of, "sentattn.sweep.__main__", "status s output_dir={path.parents[2]}"),
     ),
     "sweep": Reader(
         "sweep.yaml", SWEEP.encode(), partial(command_of, "sentattn.sweep.__main__", "sweep={path} --cfg job")
@@ -214,6 +235,7 @@ def read(reader: Reader, content: bytes, folder: Path) -> None:
     from sentattn.errors import UserError
 
     path = folder / reader.name
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     with (
         contextlib.suppress(UserError),
