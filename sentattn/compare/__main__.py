@@ -8,9 +8,10 @@ usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [wh
 
   FOLDER      run directories, `latest`, or folders that hold some at any depth; runs that differ in their seed only
               are one row. Trials of sweeps are left out unless their own directories are given
-  table       predictions of other tools, alone or next to runs on the same texts: CSV, TSV or parquet files with a line
-              for each text, setting and seed. Columns: setting, seed (empty or absent: a single model, not one of
-              several trainings), row or row_id, label, predicted or p_CLASS for each class; and data, group, score
+  table       predictions of other tools, alone or next to runs on the same texts: .csv, .tsv (or with .gz) or .parquet
+              files with a line for each text, setting and seed. Columns: setting, seed (empty or absent: a single
+              model, not one of several trainings), row or row_id, label, predicted or p_CLASS for each class; and data,
+              group, score
   split       test or val; by default test, and val for run directories of which none was tested, such as trials; or the
               name under which `evaluate` has written predictions on other data
   where       only runs with these settings, such as where=data=imdb,model/attention=structured,model.attention.hops=4
@@ -27,7 +28,7 @@ usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [wh
               one-sided at 5%, of several data sets on average; 1 if it is worse or undecided
   plan        a file that declares split, metric, margin, seeds, base (arguments that all have), and pairs of
               {a: {KEY: VALUE}, b: {KEY: VALUE}} before looking; of a table {a: {setting: NAME}, b: {setting: NAME}};
-              and data: [imdb, yelp, r8] for a verdict over data sets
+              and data: [imdb, yelp, demo] for a verdict over data sets
   reference   linear models over n-grams, fitted once on each choice of training rows: tfidf (TF-IDF of 1 and 2
               words, logistic regression), nbsvm (Wang and Manning 2012, 1 to 3 words). probe: logistic regression over
               the mean and over the first state of the pretrained encoder of the runs, which is not trained
@@ -188,7 +189,10 @@ def _read_options(arguments: Sequence[str], legal: Mapping[str, tuple[str, Any]]
         options[key] = [text for text in COMMA.split(options[key]) if text]
     if faults := list(_faults(options)):
         raise SettingError(*faults)
-    for key, endings in (("report", PAGE_ENDINGS), ("figure", PICTURE_ENDINGS)):
+    written = [("report", PAGE_ENDINGS), ("figure", PICTURE_ENDINGS)]
+    if options["format"] == "predictions":
+        written.append(("output", (".csv", ".parquet")))
+    for key, endings in written:
         if options[key]:
             require_format(Path(options[key]), key, endings)
     if options["plan"]:
@@ -213,19 +217,19 @@ def _faults(options: Tree) -> Iterator[Fault]:
         yield Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs, or table=.")
     if options["format"] == "predictions" and not options["output"]:
         yield Fault("output", "missing", "format=predictions needs output=FILE.csv or output=FILE.parquet.")
-    for key in ("insight", "reference") if not options["runs"] else ():
+    for key in ("insight", "reference", "to") if not options["runs"] else ():
         if options[key]:
-            yield Fault(key, "conflict", f"{key} needs runs: a table of predictions has no models and no texts.")
+            text = f"{key} needs runs: a table of predictions has no models, no texts and no runs on W&B."
+            yield Fault(key, "conflict", f"{text} Type the folder of runs, or leave {key} out.")
     if options["baseline"] and options["plan"]:
         yield Fault("baseline", "conflict", "The plan declares the pairs: leave out baseline.")
     for name in options["reference"]:
         if name not in REFERENCES:
             yield Fault("reference", "unknown", f"reference must be some of {', '.join(REFERENCES)}, got {name}.")
     if options["panels"]:
-        from sentattn.compare.figure import PANELS
+        from sentattn.compare.figure import panel_faults
 
-        if wrong := [name for name in options["panels"] if name not in PANELS]:
-            yield Fault("panels", "unknown", f"panels must be some of {', '.join(PANELS)}, got {', '.join(wrong)}.")
+        yield from panel_faults(options["panels"])
         if not options["figure"]:
             yield Fault("panels", "no_effect", "panels has no effect without figure=FILE: type both, or none.")
     for text in options["where"]:
@@ -237,7 +241,7 @@ def _faults(options: Tree) -> Iterator[Fault]:
 
 def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     """Returns the comparisons of the runs in some folders, with everything that the options ask for."""
-    from sentattn.compare.across import common_texts, of_one_family
+    from sentattn.compare.across import common_texts, nothing_shared, of_one_family
     from sentattn.compare.comparison import read_comparisons, require_same_rows
 
     split = options["split"] or (_default_split(paths) if paths else "test")
@@ -268,7 +272,7 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
 
         comparisons = apply(options["plan"], comparisons, Path(options["output_dir"]))
     joint = of_one_family(comparisons)
-    if joint[0].family and (fault := common_texts(comparisons)):
+    if fault := common_texts(comparisons) if joint[0].family else nothing_shared(comparisons):
         _warn([fault])
     else:
         comparisons = joint
@@ -310,7 +314,8 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
             _write(file, tables)
         else:
             _write(file, csv_lines(csv_rows(comparisons, options["columns"])), "\n")
-            _write(file.with_name(f"{file.stem}-tests{file.suffix}"), csv_lines(verdict_rows(comparisons)), "\n")
+            tests = csv_lines(verdict_rows(comparisons, board.overall))
+            _write(file.with_name(f"{file.stem}-tests{file.suffix}"), tests, "\n")
             if any(comparison.insights for comparison in comparisons):
                 found = csv_lines(insight_rows(comparisons))
                 _write(file.with_name(f"{file.stem}-insight{file.suffix}"), found, "\n")
@@ -334,7 +339,7 @@ def _warn(faults: Iterable[Fault]) -> None:
         print(f"warning: {fault}", file=sys.stderr)
 
 
-def _write(path: Path, texts: Sequence[str], separator: str = "\n\n") -> None:
+def _write(path: Path, texts: Iterable[str], separator: str = "\n\n") -> None:
     with writing(path, "output"):
         write_atomically(path, separator.join(texts) + "\n")
 

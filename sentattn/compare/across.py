@@ -61,7 +61,7 @@ class Overall:
         text = f"{self.mean.message(self.margin)} {self.mean.first.name}: wins {wins}, ties {ties}, losses {losses}; "
         text += f"standard deviation between data sets {self.metric.difference(spread)}{self.metric.unit}."
         if count >= FEWEST_PREDICTED:
-            half = float(half_width([Term(spread**2 * (1 + 1 / count), count - 1)], LEVEL / 2))
+            half = half_width([Term(spread**2 * (1 + 1 / count), count - 1)], LEVEL / 2)
             low, high = (self.metric.difference(self.mean.estimate.value + end) for end in (-half, half))
             text += f" A further data set would lie between {low} and {high} (95%) if data sets were a random sample, "
             text += "which they are not."
@@ -88,6 +88,15 @@ def common_texts(comparisons: Sequence[Comparison]) -> Fault | None:
     return None
 
 
+def nothing_shared(comparisons: Sequence[Comparison]) -> Fault | None:
+    """Returns an error if data sets have declared pairs, but none is on enough of them for a verdict over them."""
+    has_pairs = any(pair.declared for comparison in comparisons for pair in comparison.tests)
+    if len(comparisons) < FEWEST_DATA or not has_pairs or _shared(comparisons):
+        return None
+    message = f"No declared pair has the same names on {FEWEST_DATA} data sets: no verdict over data sets. "
+    return Fault("runs", "missing", f"{message}Choose the same settings on each, by where= or folders, or type plan=.")
+
+
 def of_one_family(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Returns comparisons whose declared pairs are one family, where some are tested on three data sets or more."""
     if not _shared(comparisons):
@@ -104,7 +113,9 @@ def over_data_sets(comparisons: Sequence[Comparison]) -> list[Overall]:
     shared = _shared([comparison for comparison in comparisons if comparison.family])
     found = []
     for by_data in shared:
-        first, margin, basis = next(iter(by_data.values())), comparisons[0].share_of_margin, f"{len(by_data)} data sets"
+        # A name has more words where a data set has more settings.
+        first = min(by_data.values(), key=lambda pair: len(pair.first.name + pair.second.name))
+        margin, basis = comparisons[0].share_of_margin, f"{len(by_data)} data sets"
         mean = mean_of([pair.estimate for pair in by_data.values()])
         tested = Pair.of((first.first, first.second), mean, margin, len(shared), declared=True, basis=basis)
         found.append(Overall(by_data, tested, comparisons[0].margin))
@@ -120,12 +131,19 @@ def mean_of(estimates: Sequence[Estimate]) -> Estimate:
 
 def _shared(comparisons: Sequence[Comparison]) -> list[dict[str, Pair]]:
     """Returns the tests of each declared pair that is tested on enough data sets, by the name of the data."""
-    tests: dict[tuple[str, str], dict[str, Pair]] = {}
+    tests: dict[object, dict[str, Pair]] = {}
     for comparison in comparisons if len(comparisons) >= FEWEST_DATA else ():
         for pair in comparison.tests:
             if pair.declared:
-                tests.setdefault((pair.first.name, pair.second.name), {})[comparison.data] = pair
+                tests.setdefault(_place(comparison, pair), {})[comparison.data] = pair
     return [by_data for by_data in tests.values() if len(by_data) >= FEWEST_DATA]
+
+
+def _place(comparison: Comparison, pair: Pair) -> object:
+    """Returns what a pair is on any data set: its place in the plan, since names may differ; else those names."""
+    if comparison.plan is None:
+        return pair.first.name, pair.second.name
+    return [first is pair.first and second is pair.second for first, second in comparison.plan.pairs].index(True)
 
 
 def gate(comparisons: Sequence[Comparison], typed: str) -> tuple[bool, str]:

@@ -22,7 +22,7 @@ from sentattn.compare.leaderboard import (
     verdict_rows,
 )
 from sentattn.console import Format, csv_lines
-from sentattn.errors import require_packages
+from sentattn.errors import SettingError, require_packages
 from sentattn.rendering import PAGE_ENDINGS, PICTURE_ENDINGS, require_format
 from sentattn.rendering.html import safe
 from sentattn.run import replacing, writing
@@ -66,7 +66,7 @@ class Leaderboard:
     @property
     def pairs(self) -> list[dict[str, object]]:
         """The tests, in the columns of `NAME-tests.csv` of `compare format=csv output=NAME.csv`, in shares of 1."""
-        header, *rows = verdict_rows(self.comparisons)
+        header, *rows = verdict_rows(self.comparisons, self.overall)
         return [dict(zip(map(str, header), row, strict=True)) for row in rows]
 
     def report(self, path: str | os.PathLike[str]) -> Path:
@@ -90,13 +90,15 @@ class Leaderboard:
             panels: Some of `pairs`, `cost` and `rows`; all where none is named.
 
         Raises:
-            UserError: If the file has another format or cannot be written, there is nothing to draw, or the runs have
-                different rows.
+            UserError: If the file has another format or cannot be written, there is no panel of a name or nothing to
+                draw, or the runs have different rows.
         """
-        from sentattn.compare.figure import DPI, PANELS, draw, draw_overall
+        from sentattn.compare.figure import DPI, PANELS, draw, draw_overall, panel_faults
         from sentattn.rendering.png import to_bytes
 
         require_format(path := Path(path), "figure", PICTURE_ENDINGS)
+        if faults := panel_faults(panels):
+            raise SettingError(*faults)
         kinds = panels or PANELS
         if self.overall and "pairs" in kinds:
             drawn = partial(draw_overall, self.overall)
@@ -143,8 +145,9 @@ class Leaderboard:
         return self.text(self.tables())
 
     def _repr_html_(self) -> str:
-        """Returns the HTML for a notebook: of each comparison a table and the results of the tests."""
-        return "\n".join(map(_html, self.comparisons))
+        """Returns the HTML for a notebook: a table and the tests of each comparison, the verdicts over data sets."""
+        overall = ["\n".join(overall_lines(each)) for each in self.overall]
+        return "\n".join([*map(_html, self.comparisons), *(f"<pre>{safe(text)}</pre>" for text in overall)])
 
 
 def insight_lines(comparison: Comparison, style: Format = "table") -> list[str]:

@@ -94,7 +94,8 @@ class Pair:
             for low, high in [(-ends[1], -ends[0]) if is_worse else ends]
         )
         counts = [len(setting.runs) for setting in (better, worse)]
-        seeds = self.basis or f"{' and '.join(map(str, dict.fromkeys(counts)))} seeds"
+        *others, last = dict.fromkeys(counts)
+        seeds = self.basis or " and ".join([*map(str, others), plural(last, "seed")])
         if not self.declared:
             return f"{better.name} is above {worse.name} by {points} ({of_difference}; {seeds})."
         details = f"{of_difference}, {_p(self.p_difference)}; {seeds}"
@@ -344,6 +345,8 @@ class Comparison:
         unpaired = [setting.name for setting in self.settings if setting.key not in paired]
         if unpaired and not self.plan and not self.explore and len(self.settings) > MOST_EXPLORED:
             text = "pairs=all tests all pairs as exploratory; for some settings only, name the folders of their runs"
+            if self.settings[0].runs[0].is_of_table:  # then all are
+                text = "baseline=NAME tests each other setting against one; pairs=all tests all pairs as exploratory"
             blocks.append((f"In no declared pair ({text}):", unpaired))
         return blocks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,8 +16,7 @@ from sentattn.compare.report.charts import ABOVE, BELOW, colour, log_ticks, valu
 from sentattn.compare.report.summaries import TRAIN_SIZE, Curve, curves
 from sentattn.config.groups import get_path
 from sentattn.console import format_count
-from sentattn.errors import Fault, RunError
-from sentattn.prediction.prediction import visible
+from sentattn.errors import Fault, RunError, visible
 from sentattn.rendering.png import POINTS, families
 
 if TYPE_CHECKING:
@@ -42,6 +41,13 @@ Panel: TypeAlias = "tuple[float, Callable[[Axes], None]]"
 POINT: dict[str, Any] = {"color": "black", "markerfacecoloralt": "white", "markersize": 4, "linewidth": 0.8}
 
 
+def panel_faults(names: Iterable[str]) -> list[Fault]:
+    """Returns an error if there is no panel of a name."""
+    wrong = [name for name in names if name not in PANELS]
+    message = f"panels must be some of {', '.join(PANELS)}, got {', '.join(wrong)}."
+    return [Fault("panels", "unknown", message)] if wrong else []
+
+
 def draw(comparison: Comparison, kinds: Collection[str] = PANELS) -> Figure:
     """Draws a panel each of the declared pairs, the metric against cost and against labels, where runs have them.
 
@@ -55,10 +61,12 @@ def draw(comparison: Comparison, kinds: Collection[str] = PANELS) -> Figure:
     if pairs := [pair for pair in comparison.tests if pair.declared and "pairs" in kinds]:
         labels, lines = _labels(pairs)
         panels.append((LINE * (lines + 6), partial(_draw_pairs, pairs, labels, metric, comparison.margin)))
+    timed = [(each, seconds) for each in comparison.leaderboard if (seconds := each.cost("seconds.train")) > 0]
+    sizes = {get_path(setting.settings, TRAIN_SIZE) for setting, _ in timed}
     times = [
         Curve(setting.name, metric.name, [seconds], [(setting.metrics[metric.name].value, setting.interval())])
-        for setting in comparison.leaderboard
-        if (seconds := setting.cost("seconds.train")) > 0 and get_path(setting.settings, TRAIN_SIZE) is None
+        for setting, seconds in timed
+        if len(sizes) == 1 or get_path(setting.settings, TRAIN_SIZE) is None
     ]
     by_rows = curves(comparison.leaderboard)
     for kind, title, drawn in (("cost", "training time (s)", times), ("rows", "training rows", by_rows)):
@@ -145,13 +153,13 @@ def _legend(drawn: Mapping[str, Line2D], axes: Axes, place: Any) -> None:
 def _draw_curves(curves: Sequence[Curve], labels: Sequence[str], title: str, metric: Metric, axes: Axes) -> None:
     """Draws values with their intervals, and a legend below."""
     scale = metric.scale
-    for n, (curve, label) in enumerate(zip(curves, labels, strict=True)):
+    drawn = [[with_interval(*value, metric.name) for value in curve.values] for curve in curves]
+    for n, (curve, rows, label) in enumerate(zip(curves, drawn, labels, strict=True)):
         look = {"marker": MARKERS[n % len(MARKERS)], "linestyle": STYLES[n % len(STYLES)], "color": colour(n + 1)}
-        rows = [with_interval(*value, metric.name) for value in curve.values]
         errors = scale * np.maximum(0, [[row[side] for row in rows] for side in (BELOW, ABOVE)])
         values = [scale * row[metric.name] for row in rows]
         axes.errorbar(curve.x, values, errors, capsize=1.5, label=label, **POINT | look)
-    low, high = value_range([with_interval(*v, metric.name) for curve in curves for v in curve.values], metric.name)
+    low, high = value_range([row for rows in drawn for row in rows], metric.name)
     unit = " (%)" if scale > 1 else ""
     axes.set(xlabel=f"{title}, log scale", ylabel=metric.name + unit, ylim=(scale * low, scale * high), xscale="log")
     x = [x for curve in curves for x in curve.x]

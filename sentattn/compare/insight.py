@@ -103,8 +103,8 @@ class Insight:
     def estimate(self, column: Column) -> Estimate:
         """Returns the mean over seeds and over the texts to which a column applies, with its error.
 
-        The errors from texts and from seeds are those of `statistics.estimates` for statistics that are no mean over
-        rows. A value of NaN does not apply; an error of NaN is unknown, since the setting has too few seeds. That of
+        The error from texts is a jackknife over their blocks, and that from seeds comes from the spread of their
+        values. A value of NaN does not apply; an error of NaN is unknown, since the setting has too few seeds. That of
         the agreement of seeds is a jackknife over seeds, as the pairs of a seed are not independent.
         """
         if not column.measure:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sentattn.compare.across import Overall
-from sentattn.compare.comparison import Comparison
+from sentattn.compare.comparison import Comparison, Pair
 from sentattn.compare.runs import Setting
 from sentattn.console import TERMINAL_WIDTH, Format, csv_lines, format_count, markdown_lines, table_lines, wrap
 from sentattn.errors import Fault, SettingError
@@ -26,8 +26,9 @@ COSTS = {"parameters": 0, "train_seconds": 0, "tokens_per_second": 0, "ms_one_te
 setting."""
 IN_TERMINAL = ("log_loss", "accuracy", "f1_macro")
 """Metrics of which the first that runs have is shown next to that which they are compared by: two fit 80 columns."""
-FAR_POINTS, FAR = 1.0, 5.0
-"""A seed whose accuracy is so far from the median of all seeds, and so many times as far as the others, is named."""
+FAR_POINTS, FAR, FAR_SEEDS = 1.0, 5.0, 5
+"""A seed whose accuracy is so far from the median of all seeds, and so many times as far as the others, is named; of
+fewer seeds ordinary ones often are."""
 UNEVEN = 10
 """An interval is written with its ends where its middle is farther from the value than half of it over this."""
 
@@ -72,7 +73,7 @@ def board_lines(comparison: Comparison, style: Format = "table", columns: Sequen
     By default the terminal has a few columns. A `SettingError` if there is no column of a name.
     """
     if style == "csv":
-        return csv_lines(csv_rows([comparison], columns))
+        return [*csv_lines(csv_rows([comparison], columns))]
     if style == "markdown":
         return markdown_lines(cells(comparison, columns))
     remarks = [line for note in notes(comparison.leaderboard) for line in wrap(note, "", "  ")]
@@ -145,7 +146,7 @@ def _terminal_lines(comparison: Comparison) -> list[str]:
     rows: list[tuple[str, ...]] = [("", "settings", "seeds", metric, second, *(("params", "train") * has_costs))]
     for rank, row in enumerate(settings, start=1):
         costs = _costs(row) if has_costs else ()
-        metrics = cell(row, metric), f"{row.get(second, math.nan):.4f}"
+        metrics = cell(row, metric), cell({second: row.get(second, math.nan)}, second)
         rows.append((str(rank), row["settings"], str(row["seeds"]), *metrics, *costs))
     values = [cell(largest, name) if name == "accuracy" else "" for name in (metric, second)]
     rows.append(("", largest["settings"], "", *values, *("", "") * has_costs))
@@ -174,25 +175,32 @@ def notes(settings: Sequence[Setting]) -> list[str]:
             remarks.append(f"{setting.name}: predicts one class for all rows (seed {', '.join(seeds)}).")
         means_S = setting.correct.mean(axis=1)
         distances_S = np.abs(means_S - np.median(means_S))
-        *others, farthest = np.sort(distances_S)
-        if others and farthest > max(FAR_POINTS / 100, FAR * others[-1]):
+        *_, second, farthest = 0.0, *np.sort(distances_S)
+        if len(distances_S) >= FAR_SEEDS and farthest > max(FAR_POINTS / 100, FAR * second):
             far = f"seed {setting.runs[int(distances_S.argmax())].seed} is {100 * farthest:.1f} points from the median"
             remarks.append(f"{setting.name}: {far} of its seeds, and no interval holds where a seed in many fails.")
     return remarks
 
 
-def verdict_rows(comparisons: Sequence[Comparison]) -> list[list[object]]:
-    """Returns the tests, unrounded differences, ends of intervals and adjusted p-values; the header first."""
+def verdict_rows(comparisons: Sequence[Comparison], overall: Sequence[Overall] = ()) -> list[list[object]]:
+    """Returns the tests, unrounded differences, ends of intervals and adjusted p-values; the header first.
+
+    Those over data sets are the last, without numbers of seeds.
+    """
     header = "data,split,metric,first,second,family,first_seeds,second_seeds,difference,verdict,margin"
     for test in ("difference", "equivalence"):
         header += f",{test}_p,{test}_confidence,{test}_low,{test}_high"
     rows: list[list[object]] = [[*header.split(",")]]
-    for comparison, pair in ((each, pair) for each in comparisons for pair in each.tests):
-        first, second = pair.first, pair.second
-        metric, family = comparison.metric, "declared" if pair.declared else "exploratory"
-        rows.append([comparison.data, comparison.split, metric.name, first.name, second.name, family])
-        margin = comparison.margin / metric.scale
-        rows[-1] += [len(first.runs), len(second.runs), pair.estimate.value, pair.verdict, margin]
+    tested: list[tuple[str, Pair, str, tuple[object, object]]] = [
+        (each.data, pair, "declared" if pair.declared else "exploratory", (len(pair.first.runs), len(pair.second.runs)))
+        for each in comparisons
+        for pair in each.tests
+    ]
+    tested += [(each.mean.basis, each.mean, "over data sets", ("", "")) for each in overall]
+    for data, pair, family, seeds in tested:
+        first, second, metric = pair.first, pair.second, pair.first.metric
+        rows.append([data, comparisons[0].split, metric.name, first.name, second.name, family, *seeds])
+        rows[-1] += [pair.estimate.value, pair.verdict, comparisons[0].share_of_margin]
         of_difference, of_equivalence = pair.intervals
         rows[-1] += [pair.p_difference, 1 - pair.level, *of_difference]
         rows[-1] += [pair.p_equivalence, 1 - 2 * pair.level, *of_equivalence]

@@ -142,7 +142,7 @@ def _planned(
     data = sorted({run.fingerprint or run.rows.digest for setting in planned for run in setting.runs})
     tested = [plan.content, sides, data, RUN_FORMAT, version("sentattn")]
     experiment = hashlib.sha256(json.dumps(tested, sort_keys=True).encode()).hexdigest()[:12]
-    entry = {"rows": [*data, comparison.split], "plan": plan.path.name, "pairs": len(pairs)}
+    entry = {"rows": [comparison.rows.digest, comparison.split], "plan": plan.path.name, "pairs": len(pairs)}
     remark = _note_tests(output_dir / TESTS, entry | {"digest": plan.digest, "experiment": experiment})
     return replace(comparison, plan=replace(plan, pairs=pairs, experiment=experiment, remark=remark))
 

@@ -9,6 +9,7 @@ Shapes: T lines, R runs, which are the settings with their seeds, N texts, C cla
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,11 @@ PROBABILITY, SCORE = "p_", "score"
 SHOWN = 5
 """Texts that a message names."""
 PARQUET = ".parquet"
+ENDINGS = (".csv", ".tsv", PARQUET, ".csv.gz", ".tsv.gz")
+WHOLE = r"^(p_)?(-?[0-9]+)\.0$", r"\1\2"
+"""A whole number as programs write it where its column has missing values, and what is meant."""
+NUMBERED = ("seed", "row", "label", "predicted")
+"""Columns of texts whose whole numbers may be written so."""
 SUM_TOLERANCE = 1e-3
 
 
@@ -64,6 +70,11 @@ class Lines:
         return Lines(self.path, texts, {name: x_T for name, x_T in numbers.items() if not np.isnan(x_T).all()})
 
     @property
+    def predicted(self) -> Column:
+        """The predicted classes, "" where there is none."""
+        return self.texts.get("predicted", Column([""], np.zeros_like(self.texts["label"].number_T)))
+
+    @property
     def row(self) -> str:
         """The column that names a text."""
         return "row_id" if "row_id" in self.texts else "row"
@@ -83,13 +94,19 @@ def add_tables(sources: Sequence[str], comparisons: Sequence[Comparison], split:
     """Adds predictions of other tools to the comparisons of runs with the same rows.
 
     Args:
-        sources: CSV, TSV or parquet files, or patterns such as `predictions/*.csv`, which are one table.
+        sources: Files with one of `ENDINGS`, or patterns such as `predictions/*.csv`, which are one table.
         comparisons: Those of runs; without any those of the table are returned, one for each data set.
         split: The split of the runs.
 
     Raises:
-        DataError: If the table is damaged, or has other texts or labels than the runs.
+        DataError: If the table is damaged or of another format, or has other texts or labels than the runs.
     """
+    if wrong := [name for name in sources if not name.lower().endswith(ENDINGS)]:
+        message = (
+            f"table={wrong[0]} must be a file with one of these endings: {', '.join(ENDINGS)}. Type FOLDER/*.csv for "
+        )
+        message += "the files of a folder, and save another format as CSV, such as by pandas with to_csv(index=False)."
+        raise DataError(Fault("table", "unsupported", message))
     if any(each.folds for each in comparisons):
         raise DataError(
             Fault("table", "unsupported", f"table= has no folds, as the runs of {FOLDS} have; leave it out.")
@@ -101,11 +118,11 @@ def add_tables(sources: Sequence[str], comparisons: Sequence[Comparison], split:
     found = list(comparisons)
     for data, of_data in by_data.items():
         named = [each for each in comparisons if "data" not in lines.texts or each.data == data]
-        same = [each for each in named if set(_row_names(each, of_data)) == set(of_data.texts[of_data.row].names)]
+        same = [each for each in named if set(_row_names(each, of_data.row)) == set(of_data.texts[of_data.row].names)]
         if same:
             found[found.index(same[0])] = replace(same[0], runs=[*same[0].runs, *_runs(of_data, data, same[0])])
         elif named:
-            both = set(_row_names(named[0], of_data)).symmetric_difference(of_data.texts[of_data.row].names)
+            both = set(_row_names(named[0], of_data.row)).symmetric_difference(of_data.texts[of_data.row].names)
             message = f"its texts are not those of the runs of {named[0].data}"
             of_data.refuse("table", message, np.full(len(both), True), sorted(both))
         else:
@@ -113,9 +130,9 @@ def add_tables(sources: Sequence[str], comparisons: Sequence[Comparison], split:
     return found
 
 
-def _row_names(comparison: Comparison, lines: Lines) -> Sequence[str]:
-    """Returns the names of the rows of a comparison in the table's own kind of names."""
-    if lines.row == "row_id":
+def _row_names(comparison: Comparison, column: str) -> Sequence[str]:
+    """Returns the names of the rows of a comparison in `row` or `row_id`; those of a table have one kind of names."""
+    if column == "row_id" or comparison.runs[0].is_of_table:
         return comparison.rows.row_ids
     return list(map(str, read_column(comparison.runs[0].run, comparison.split, "row")))
 
@@ -135,8 +152,6 @@ def _read(paths: Sequence[Path]) -> Lines:
             raise DataError(Fault("table", "unreadable", message)) from error
     joined = pa.concat_tables(tables, promote_options="default")  # a column may be in some files alone
     filled = {name: pc.fill_null(joined[name], "" if name in TEXTS else float("nan")) for name in joined.column_names}
-    if any(map(_is_probability, filled)) and "" in filled.get("predicted", pa.array([])).to_pylist():
-        del filled["predicted"]  # the probabilities say it
     table = pa.table(filled)
     if faults := list(_faults(paths[0], table)):
         raise DataError(*faults)
@@ -153,10 +168,11 @@ def _read(paths: Sequence[Path]) -> Lines:
 def _read_file(path: Path) -> pa.Table:
     """Reads the columns of a file that count: texts as strings, and numbers."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
     from pyarrow import csv
 
-    if path.suffix == PARQUET:
+    if path.suffix.lower() == PARQUET:
         table = pq.read_table(path, partitioning=None)
     else:
         with pa.input_stream(path, compression="detect") as stream:
@@ -166,10 +182,13 @@ def _read_file(path: Path) -> pa.Table:
         )
         kinds = dict.fromkeys(TEXTS, pa.string())
         table = csv.read_csv(path, parse_options=parse, convert_options=csv.ConvertOptions(column_types=kinds))
+    table = table.rename_columns([re.sub(*WHOLE, name) for name in table.column_names])
     names = [name for name in table.column_names if name in (*TEXTS, SCORE) or _is_probability(name)]
     if len({*names}) < len(names):
         raise ValueError(f"it has two columns {max(names, key=names.count)}.")
-    return pa.table({name: table[name].cast(pa.string() if name in TEXTS else pa.float64()) for name in names})
+    columns = {name: table[name].cast(pa.string() if name in TEXTS else pa.float64()) for name in names}
+    numbered = [name for name in names if name in NUMBERED]
+    return pa.table(columns | {name: pc.replace_substring_regex(columns[name], *WHOLE) for name in numbered})
 
 
 def _is_probability(name: str) -> bool:
@@ -190,7 +209,7 @@ def _faults(path: Path, table: pa.Table) -> Iterator[Fault]:
             yield Fault(name, "missing", f"table={path} has no column {name}, {use}.{suggestion(name, names)}")
     if not table.num_rows:
         yield Fault("table", "missing", f"table={path} has no lines.")
-    for name in ("setting", "label", "row", "row_id", "predicted"):
+    for name in ("setting", "label", "row", "row_id", *(() if probabilities else ["predicted"])):
         if name in names and (empty := table[name].to_pylist().count("")):
             yield Fault(name, "missing", f"table={path}: {empty:,} lines have no {name}.")
 
@@ -199,7 +218,7 @@ def _runs(lines: Lines, data: str, known: Comparison | None) -> list[EvaluatedRu
     """Returns the runs of a table, one for each setting and seed, with the rows of a comparison or with its own."""
     ids, row_T = lines.texts[lines.row]
     if known is not None:
-        places = {name: place for place, name in enumerate(_row_names(known, lines))}
+        places = {name: place for place, name in enumerate(_row_names(known, lines.row))}
         ids, row_T = list(places), np.array([places[name] for name in ids])[row_T]
     line_RN, runs = _lines_of_runs(lines, ids, row_T)
     labels, numbers = _labels(lines, known)
@@ -210,7 +229,7 @@ def _runs(lines: Lines, data: str, known: Comparison | None) -> list[EvaluatedRu
     rows = (
         Rows(tuple(ids), first_N, _groups(lines, line_RN, ids), np.empty(0, np.int64)) if known is None else known.rows
     )
-    probabilities_TC, has_probabilities = _probabilities(lines, labels, line_RN, ids)
+    probabilities_TC, has_probabilities_T = _probabilities(lines, labels, line_RN, ids)
     score_T = lines.numbers.get(SCORE)
     found = []
     for line_N, (setting, seed) in zip(line_RN, runs, strict=True):
@@ -226,7 +245,7 @@ def _runs(lines: Lines, data: str, known: Comparison | None) -> list[EvaluatedRu
                 probabilities_TC[line_N],
                 labels=labels,
                 score_N=None if score_T is None else score_T[line_N],
-                has_probabilities=has_probabilities,
+                has_probabilities=bool(has_probabilities_T[line_N[0]]),
                 is_of_table=True,
             )
         )
@@ -252,18 +271,15 @@ def _lines_of_runs(lines: Lines, ids: Sequence[str], row_T: Ints) -> tuple[Ints,
 
 def _labels(lines: Lines, known: Comparison | None) -> tuple[Sequence[str], Ints]:
     """Returns the names of the classes, and the class of each of the labels of the table."""
-    of_table, predicted = (
-        lines.texts["label"].names,
-        lines.texts.get("predicted", Column([], np.empty(0, np.int64))).names,
-    )
+    of_table, predicted = lines.texts["label"].names, lines.predicted.names
     given = [name.removeprefix(PROBABILITY) for name in filter(_is_probability, lines.numbers)]
     if known is not None:
         labels = known.labels
     else:
-        labels = given or sorted({*of_table, *predicted})
+        labels = given or sorted({*of_table, *predicted} - {""})
         if all(name.isdecimal() for name in labels):
             labels = sorted(labels, key=int)
-    if unknown := sorted({*of_table, *predicted, *given}.difference(labels)):
+    if unknown := sorted({*of_table, *predicted, *given}.difference(labels, [""])):
         message = f"table={lines.path}: no class {', '.join(unknown[:SHOWN])}; there are {', '.join(labels)}."
         raise DataError(Fault("label", "unknown", message))
     return labels, np.array([labels.index(name) for name in of_table])
@@ -279,27 +295,51 @@ def _groups(lines: Lines, line_RN: Ints, ids: Sequence[str]) -> Ints | None:
     return group_numbers([names[group] for group in group_RN[0]])
 
 
-def _probabilities(lines: Lines, labels: Sequence[str], line_RN: Ints, ids: Sequence[str]) -> tuple[Floats, bool]:
-    """Returns the probability of each class, (T, C), and whether the table has them; else the predicted class has 1."""
+def _probabilities(
+    lines: Lines, labels: Sequence[str], line_RN: Ints, ids: Sequence[str]
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Returns the probability of each class, (T, C), and whether a line's setting has them; else the predicted has 1.
+
+    A setting has probabilities where one of its lines has any.
+    """
     ids_T = np.empty(line_RN.size, dtype=object)
     ids_T[line_RN] = ids
     if SCORE in lines.numbers:
         lines.refuse(SCORE, "score is no number", ~np.isfinite(lines.numbers[SCORE]), ids_T, "missing")
-    predicted, predicted_T = lines.texts.get("predicted", Column([], np.zeros(len(ids_T), np.int64)))
-    chosen_T = np.array([labels.index(name) for name in predicted])[predicted_T] if predicted else None
-    given = [lines.numbers.get(PROBABILITY + name) for name in labels]
-    if chosen_T is not None and all(p_T is None for p_T in given):
-        return np.eye(len(labels))[chosen_T], False
-    if missing := [PROBABILITY + name for name, p_T in zip(labels, given, strict=True) if p_T is None]:
+    missing = [PROBABILITY + name for name in labels if PROBABILITY + name not in lines.numbers]
+    if 0 < len(missing) < len(labels):
         message = f"table={lines.path} has no column {', '.join(missing)}, the probability of a class."
         raise DataError(Fault(missing[0], "missing", message))
-    p_TC = np.stack([p_T for p_T in given if p_T is not None], axis=1)
+    none_T = np.full(line_RN.size, np.nan)
+    p_TC = np.stack([lines.numbers.get(PROBABILITY + name, none_T) for name in labels], axis=1)
+    setting_T = lines.texts["setting"].number_T
+    has_T = (np.bincount(setting_T, ~np.isnan(p_TC).all(axis=1)) > 0)[setting_T]
     is_legal_T = (p_TC >= 0).all(axis=1) & (np.abs(p_TC.sum(axis=1) - 1) < SUM_TOLERANCE)
-    lines.refuse(PROBABILITY, "probabilities are numbers from 0 on whose sum is 1", ~is_legal_T, ids_T, "range")
-    if chosen_T is not None:
-        message = "predicted is not the class with the highest probability"
-        lines.refuse("predicted", message, p_TC.argmax(axis=1) != chosen_T, ids_T)
-    return p_TC, True
+    message = "probabilities are numbers from 0 on whose sum is 1"
+    lines.refuse(PROBABILITY, message, has_T & ~is_legal_T, ids_T, "range")
+    predicted, predicted_T = lines.predicted
+    chosen_T = np.array([labels.index(name) if name else -1 for name in predicted])[predicted_T]
+    message = "neither predicted nor probabilities of each class"
+    lines.refuse("predicted", message, ~has_T & (chosen_T < 0), ids_T, "missing")
+    message = "predicted is not the class with the highest probability"
+    lines.refuse("predicted", message, has_T & (chosen_T >= 0) & (p_TC.argmax(axis=1) != chosen_T), ids_T)
+    _require_labels(lines, has_T)
+    return np.where(has_T[:, None], p_TC, np.eye(len(labels))[chosen_T]), has_T
+
+
+def _require_labels(lines: Lines, has_probabilities_T: NDArray[np.bool_]) -> None:
+    """Refuses a setting that predicts no class among the labels, which has names of its own for them.
+
+    Of one label, such as 1 for a right answer, a setting may predict none.
+    """
+    (settings, setting_T), (predicted, predicted_T) = lines.texts["setting"], lines.predicted
+    labels = lines.texts["label"].names
+    is_label_T = has_probabilities_T | np.isin(predicted, labels)[predicted_T]
+    for number in np.flatnonzero(np.bincount(setting_T, is_label_T) == 0) if len(labels) > 1 else ():
+        found = [predicted[place] for place in np.unique(predicted_T[setting_T == number])]
+        message = f"table={lines.path}: setting {settings[int(number)]} predicts {', '.join(found[:SHOWN])}, and the "
+        message += f"labels are {', '.join(labels[:SHOWN])}: write predicted with the names of label."
+        raise DataError(Fault("predicted", "unknown", message))
 
 
 def write_table(path: Path, comparisons: Sequence[Comparison]) -> None:
@@ -313,17 +353,20 @@ def write_table(path: Path, comparisons: Sequence[Comparison]) -> None:
     from pyarrow import csv
 
     tables = []
+    repeats = any(len({*each.rows.row_ids}) < len(each.rows.row_ids) for each in comparisons)
+    column = "row" if repeats else "row_id"
     for comparison in comparisons:
         if comparison.folds:
             raise RunError(Fault("format", "unsupported", f"format=predictions has no column of folds, as of {FOLDS}."))
         group_N, count = comparison.rows.group_N, len(comparison.rows.labels_N)
+        names = list(_row_names(comparison, column))
         for setting in comparison.leaderboard:
             for run in setting.runs:
                 columns = {
                     "data": [comparison.data] * count,
                     "setting": [setting.name] * count,
                     "seed": pa.array([None if setting.deterministic else run.seed] * count, pa.int64()),
-                    "row_id": list(run.rows.row_ids),
+                    column: names,
                     "group": [""] * count if group_N is None else list(map(str, group_N)),
                     "label": [comparison.labels[number] for number in run.rows.labels_N],
                     "predicted": [comparison.labels[number] for number in run.probabilities_NC.argmax(axis=1)],
@@ -336,4 +379,4 @@ def write_table(path: Path, comparisons: Sequence[Comparison]) -> None:
                 tables.append(pa.table(columns))
     table = pa.concat_tables(tables, promote_options="default")
     with writing(path, "output"), replacing(path) as temporary:
-        pq.write_table(table, temporary) if path.suffix == PARQUET else csv.write_csv(table, temporary)
+        pq.write_table(table, temporary) if path.suffix.lower() == PARQUET else csv.write_csv(table, temporary)

@@ -13,6 +13,7 @@ says that all trainings of a setting are equal, so that there is no error from s
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -95,7 +96,7 @@ class Estimate:
 
     def half_width(self, confidence: float = 1 - LEVEL) -> float:
         """Returns half of the two-sided confidence interval."""
-        return float(half_width(self.terms, (1 - confidence) / 2))
+        return half_width(self.terms, (1 - confidence) / 2)
 
     def interval(self, confidence: float = 1 - LEVEL) -> tuple[float, float]:
         """Returns the two-sided confidence interval, within the bounds."""
@@ -116,7 +117,7 @@ class Estimate:
 
     def detectable(self, level: float = LEVEL) -> float:
         """Returns the true value that a two-sided test at a level finds in about 80% of repetitions."""
-        return float(half_width(self.terms, level / 2) + half_width(self.terms, 1 - POWER))
+        return half_width(self.terms, level / 2) + half_width(self.terms, 1 - POWER)
 
     def _p_above(self, distance: float) -> float:
         """Returns the probability that an error lies above a distance: where the interval's end is."""
@@ -135,21 +136,16 @@ class Estimate:
             return min(low, high)
 
         def excess(log_p: float) -> float:
-            return float(half_width(self.terms, math.exp(log_p))) - distance
+            return half_width(self.terms, math.exp(log_p)) - distance
 
         return math.exp(brentq(excess, math.log(low) - 0.01, math.log(0.5)))  # a little lower, against rounding
 
 
-def half_width(terms: Sequence[Term], tail: float) -> Floats:
-    """Returns sqrt(sum_i t_i^2 V_i), beyond which an error lies on one side with a probability of at most `tail`.
-
-    The variances and degrees of freedom of the terms may be arrays.
-    """
+def half_width(terms: Sequence[Term], tail: float) -> float:
+    """Returns sqrt(sum_i t_i^2 V_i), beyond which an error lies on one side with a probability of at most `tail`."""
     from scipy.special import stdtrit
 
-    squares = [np.square(stdtrit(term.df, tail)) * term.variance for term in terms]
-    width: Floats = np.sqrt(np.sum(squares, axis=0))
-    return width
+    return math.sqrt(sum(stdtrit(term.df, tail) ** 2 * term.variance for term in terms))
 
 
 def welch(first: Term, second: Term) -> Term:
@@ -158,10 +154,9 @@ def welch(first: Term, second: Term) -> Term:
     The degrees of freedom are 1 + (f - 1) V^2 / (V_A^2 + V_B^2), where f is the smaller of the two: those of Welch
     (1947) for equal numbers of seeds, less what makes his test liberal with three to five seeds.
     """
-    f = np.minimum(first.df, second.df)
     variance = first.variance + second.variance
-    squares = np.maximum(np.square(first.variance) + np.square(second.variance), np.finfo(np.float64).tiny)
-    return Term(variance, 1 + (f - 1) * np.clip(np.square(variance) / squares, 1, 2))
+    ratio = variance**2 / max(first.variance**2 + second.variance**2, sys.float_info.min)
+    return Term(variance, 1 + (min(first.df, second.df) - 1) * min(max(ratio, 1.0), 2.0))
 
 
 def row_term(values_N: Floats, group_N: Ints | None = None, half_rows: Sequence[float] = ()) -> Term:

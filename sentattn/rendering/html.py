@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from sentattn.console import plural
+from sentattn.errors import visible
 from sentattn.prediction.prediction import (
     NGRAMS,
     Map,
@@ -25,7 +26,6 @@ from sentattn.prediction.prediction import (
     notes,
     pair_summary,
     summary,
-    visible,
 )
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sentattn.errors import visible
 from sentattn.prediction.prediction import (
     NGRAMS,
     UNREAD,
@@ -21,7 +22,6 @@ from sentattn.prediction.prediction import (
     limit_text,
     notes,
     pieces,
-    visible,
 )
 
 if TYPE_CHECKING:
@@ -135,24 +135,27 @@ def _write_note(axes: Axes, note: str, top: float) -> float:
 def _draw_text(axes: Axes, prediction: Prediction, top: float) -> tuple[float, bool]:
     """Draws a text below `top`: its label, notes, and lines of words with a row for each hop.
 
-    Returns where it ends, and whether all of it was drawn.
+    Returns where it ends, and whether all of it was drawn; where no words would fit, nothing is.
     """
     rows = {name: row if any(prediction.shades(row)) else [0.0] * len(row) for name, row in prediction.rows.items()}
     limit, largest = max(map(color_limit, rows.values())), max(max(row, default=0.0) for row in rows.values())
     scale = f"white: weight 0, darkest: {limit_text(limit, largest)}"
     if not any(map(any, rows.values())):  # white, as what a model without attention reads
         scale = "all words have the same weight"
+    above = [line for note in (_others(prediction), scale, *notes(prediction)) for line in textwrap.wrap(note, LETTERS)]
+    if top + TITLE + LINE * len(above) + 0.1 > TALLEST:
+        return top, False
     title = f"{_short(prediction.name)}  {_percent(prediction.share)}"
     look = {"color": "black", "fontproperties": _font(TITLE_SIZE, "bold")}
     _write(axes, MARGIN, top + LINE / 2, title, TITLE_SIZE, **look)
     top += TITLE
-    for note in [_others(prediction), scale, *notes(prediction)]:
-        top = _write_note(axes, note, top)
+    for line in above:
+        top = _write_note(axes, line, top)
     top += 0.1
-    for line in _lines(prediction):
+    for words in _lines(prediction):
         if top > TALLEST:
             return top, False
-        top = _draw_line(axes, line, rows, top, limit=limit, unknown=prediction.unknown)
+        top = _draw_line(axes, words, rows, top, limit=limit, unknown=prediction.unknown)
     return top, True
 
 

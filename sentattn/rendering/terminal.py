@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from sentattn.prediction.prediction import UNREAD, Prediction, notes, pair_summary, summary, visible
+from sentattn.errors import visible
+from sentattn.prediction.prediction import UNREAD, Prediction, notes, pair_summary, summary
 
 NARROWEST, WIDEST, BAR, BEGINNING = 20, 100, 30, 60  # columns
 MAX_CLASSES, MAX_BLOCKS, MAX_LINES = 10, 6, 3

@@ -11,13 +11,15 @@ import pandas as pd
 import pytest
 import yaml
 from refusals import refused
-from run_folders import lines, make_run
+from run_folders import lines, make_run, make_seeds
 from scipy import stats
 
+import sentattn
 from sentattn.compare.__main__ import main
 from sentattn.compare.across import common_texts, gate, mean_of, of_one_family, over_data_sets
 from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.figure import draw_overall
+from sentattn.compare.plan import apply, read_plan
 from sentattn.compare.predictions import add_tables
 from sentattn.compare.statistics import Estimate, Term
 
@@ -146,3 +148,46 @@ def test_a_plan_names_settings_of_a_table_and_data_sets(tmp_path: Path, capsys: 
     assert figure.stat().st_size > 1000
     file.write_text(yaml.safe_dump(plan | {"data": ["set0", "set7"]}))
     assert main(words) == 2
+
+
+PLAN = {"split": "test", "metric": "accuracy", "margin": 0.5, "seeds": [0, 1, 2], "base": ["model=structured"]}
+ATTENTIONS = {"a": {"model/attention": "structured"}, "b": {"model/attention": "uniform"}}
+
+
+def test_another_setting_on_one_data_set_changes_no_planned_verdict(tmp_path: Path) -> None:
+    datasets = ["demo", "imdb", "yelp"]
+    (file := tmp_path / "plan.yaml").write_text(yaml.safe_dump({**PLAN, "data": datasets, "pairs": [ATTENTIONS]}))
+    for data in datasets:
+        make_seeds(tmp_path / "runs", {"structured": 0.9, "lstm_mean": 0.7}, f"data={data}")
+    verdicts = []
+    for hops in (None, 2):
+        if hops:
+            make_run(tmp_path / "runs", "model=structured", "data=imdb", f"model.attention.hops={hops}")
+        found, _ = read_comparisons([tmp_path / "runs"], split="test")
+        planned = of_one_family(apply(read_plan(file), found, tmp_path))
+        assert {comparison.family for comparison in planned} == {3}
+        [overall] = over_data_sets(planned)
+        assert list(overall.by_data) == datasets
+        verdicts.append((overall.mean.first.name, overall.mean.second.name, overall.mean.estimate.interval()))
+    assert verdicts[0] == verdicts[1]
+
+
+def test_a_missing_verdict_over_data_sets_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frames = [lines(**{f"new{k}": 0.9, "old": 0.7}).assign(data=f"set{k}") for k in range(3)]
+    pd.concat(frames).to_csv(file := tmp_path / "t.csv", index=False)
+    assert main([f"table={file}"]) == 0
+    assert "no verdict over data sets" in capsys.readouterr().err
+    assert main([f"table={table(tmp_path)}"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_notebook_and_the_tests_have_the_verdict(tmp_path: Path) -> None:
+    board = sentattn.leaderboard(table=str(table(tmp_path)))
+    [overall] = board.overall
+    assert "Over 3 data sets" in board._repr_html_()
+    *_, row = board.pairs
+    assert (row["data"], row["family"], row["difference"]) == (
+        "3 data sets",
+        "over data sets",
+        overall.mean.estimate.value,
+    )

@@ -165,6 +165,18 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
     assert refused(lambda: draw(compare(tmp_path))) == [("figure", "missing")]
 
 
+def test_settings_with_the_same_number_of_training_rows_have_their_costs(tmp_path: Path) -> None:
+    for model, accuracy in (("structured", 0.9), ("mean", 0.7)):
+        train(tmp_path, f"model={model}", "data.train_size=100", accuracy=accuracy)
+    [axes] = axes_of(draw(compare(tmp_path), ["cost"]))
+    assert len(axes.containers) == 2
+
+
+def test_an_unknown_panel_is_refused(comparison: Comparison, tmp_path: Path) -> None:
+    board = Leaderboard([comparison])
+    assert refused(lambda: board.figure(tmp_path / "f.pdf", panels=["bogus"])) == [("panels", "unknown")]
+
+
 def test_a_hostile_name_is_text(comparison: Comparison) -> None:
     changed = replace(comparison)
     name = "$x^$ \\frac{ \u4f60 \x07 " + "long " * 20

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from run_folders import make_run, write_predictions
+from run_folders import make_run, make_setting, write_predictions
 
 from sentattn.compare.comparison import Comparison, read_comparisons
 from sentattn.compare.leaderboard import board_lines, notes
@@ -59,3 +59,12 @@ def test_values_of_settings_are_not_broken(tmp_path: Path) -> None:
     [found], _ = read_comparisons([tmp_path], split="test")
     text = "\n".join(board_lines(found))
     assert all(f"{key}={size}" in text for key in ("embedding.size", "encoder.hidden") for size in (100, 200))
+
+
+@pytest.mark.parametrize(("seeds", "is_named"), [(3, False), (4, False), (5, True)])
+def test_a_seed_far_from_the_others_takes_five(seeds: int, is_named: bool) -> None:
+    labels = np.tile([0, 1], 100)
+    wrong = [0] * (seeds - 1) + [40]
+    predicted = [np.where(np.arange(200) < count, 1 - labels, labels) for count in wrong]
+    setting = make_setting([np.eye(2)[predicted_N] for predicted_N in predicted], labels)
+    assert any(f"seed {seeds - 1} is 20.0 points" in note for note in notes([setting])) == is_named

@@ -162,7 +162,19 @@ def test_tests_of_the_same_rows_by_other_plans_are_counted(tmp_path: Path) -> No
     assert len((tmp_path / "tests" / "tests.jsonl").read_text().splitlines()) == 2
 
 
-@pytest.mark.parametrize("content", ["{torn", "[]", '{"rows": ["known", "test"]}', None])
+def test_tests_of_the_same_rows_after_other_trainings_are_counted(tmp_path: Path) -> None:
+    for size in (100, 200):
+        for model in ("structured", "lstm_mean"):
+            for seed in range(3):
+                words = [f"model={model}", f"data.train_size={size}"]
+                make_run(tmp_path / "outputs", *words, seed=seed, data_fingerprint=f"training rows {size}")
+    for size, counted in ((100, False), (200, True)):
+        base = ["model=structured", "data=demo", f"data.train_size={size}"]
+        comparison = applied(tmp_path, written(tmp_path, base=base, pairs=CONTENT["pairs"][:1]))
+        assert counted == any("1 pair of 1 other plan" in title for title, _ in comparison.messages)
+
+
+@pytest.mark.parametrize("content", ["{torn", "[]", '{"experiment": "known"}', None])
 def test_a_file_of_tests_that_cannot_be_used_is_a_remark(tmp_path: Path, content: str | None) -> None:
     train(tmp_path)
     file = tmp_path / "tests" / "tests.jsonl"

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from refusals import refused
-from run_folders import compare, lines, make_run, make_seeds
+from refusals import fault_of, refused
+from run_folders import compare, lines, make_run, make_seeds, write_predictions
 
 import sentattn
 from sentattn.compare.__main__ import main
@@ -96,6 +98,9 @@ def test_probabilities_groups_scores_and_data_sets_are_read(tmp_path: Path) -> N
         (lambda frame: frame.assign(p_no=np.nan, p_yes=1.0), "p_", "range"),
         (lambda frame: frame.assign(p_no=0.4, p_maybe=0.6), "label", "unknown"),
         (lambda frame: frame.assign(p_no=0.4, p_yes=0.6), "predicted", "conflict"),
+        (lambda frame: frame.assign(predicted=frame.predicted.where(frame.index != 3)), "predicted", "missing"),
+        (lambda frame: frame.replace({"predicted": {"no": "0", "yes": "1"}}), "predicted", "unknown"),
+        (lambda frame: frame.assign(predicted=np.nan, p_no=np.nan, p_yes=np.nan), "predicted", "missing"),
     ],
 )
 def test_a_damaged_table_is_refused(tmp_path: Path, change: Any, key: str, kind: str) -> None:
@@ -109,7 +114,7 @@ def test_a_damaged_table_is_refused(tmp_path: Path, change: Any, key: str, kind:
         ("two_columns.csv", b"setting,seed,seed,row,label,predicted\na,0,0,1,x,x\n"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     assert refused(lambda: add_tables([str(tmp_path / name)], [], "test")) == [("table", "unreadable")]
 
@@ -169,12 +174,18 @@ def test_a_page_and_a_figure_of_a_table(tmp_path: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize(
     ("words", "key"),
-    [(["insight=true"], "insight"), (["reference=tfidf"], "reference"), (["format=predictions"], "output")],
+    [
+        (["insight=true"], "insight needs runs"),
+        (["reference=tfidf"], "reference needs runs"),
+        (["to=wandb"], "to needs runs"),
+        (["format=predictions"], "format=predictions needs output="),
+        (["format=predictions", "output=t.xlsx"], "output=t.xlsx"),
+    ],
 )
 def test_what_a_table_cannot_have_is_refused(tmp_path: Path, words: list[str], key: str, capsys: Any) -> None:
     lines().to_csv(file := tmp_path / "t.csv", index=False)
     assert main([f"table={file}", *words]) == 2
-    assert key in capsys.readouterr().err
+    assert f"error: {key}" in capsys.readouterr().err
 
 
 def test_a_table_of_a_spreadsheet_and_steps_of_a_scale_are_read(tmp_path: Path) -> None:
@@ -184,3 +195,108 @@ def test_a_table_of_a_spreadsheet_and_steps_of_a_scale_are_read(tmp_path: Path) 
     assert list(found.labels) == ["1", "5"]
     assert found.metric.name == "quadratic_kappa"
     assert found.settings[0].metrics["quadratic_kappa"].value > 0.5
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_whole_numbers_of_a_column_with_missing_values_are_numbers(tmp_path: Path, ending: str) -> None:
+    new, old = (frame.replace({"no": 0, "yes": 1}) for _, frame in lines().infer_objects().groupby("setting"))
+    single = old[old.seed == 0].astype({"predicted": float}).assign(seed=np.nan)
+    mixed = pd.concat([new, single], ignore_index=True).astype({"row": float})
+    [found] = read(tmp_path, mixed, name=f"t.{ending}")
+    assert list(found.labels) == ["0", "1"]
+    assert [[run.seed for run in setting.runs] for setting in found.settings] == [[0, 1, 2], [0]]
+    assert found.settings[1].deterministic
+    for setting, frame in zip(found.settings, (new, single), strict=True):
+        assert setting.correct.mean() == pytest.approx((frame.label == frame.predicted).mean())
+
+
+def test_half_steps_of_a_scale_stay_classes_of_their_own(tmp_path: Path) -> None:
+    frame = lines().replace({"no": 1.0, "yes": 1.5})
+    [found] = read(
+        tmp_path,
+        frame.assign(p_1=frame.predicted == 1)
+        .rename(columns={"p_1": "p_1.0"})
+        .assign(**{"p_1.5": (frame.predicted == 1.5).astype(float)}),
+    )
+    assert list(found.labels) == ["1", "1.5"]
+    assert found.settings[0].correct.mean() > 0.8
+
+
+def test_a_model_may_miss_the_only_class(tmp_path: Path) -> None:
+    [found] = read(tmp_path, lines().assign(label=1).replace({"predicted": {"no": 0, "yes": 0}}))
+    assert found.settings[0].correct.mean() == 0
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("data", [["mine", "mine"], ["a", "b"]])
+def test_settings_with_probabilities_may_stand_next_to_others(tmp_path: Path, keep: bool, data: list[str]) -> None:
+    new, old = (frame.assign(data=name) for name, (_, frame) in zip(data, lines().groupby("setting"), strict=True))
+    yes = np.where(new.predicted == "yes", 0.8, 0.3)
+    new = new.assign(p_no=1 - yes, p_yes=yes) if keep else new.assign(p_no=1 - yes, p_yes=yes, predicted=None)
+    file, again = tmp_path / "t.csv", tmp_path / "again.csv"
+    pd.concat([old, new]).to_csv(file, index=False)
+    assert main([f"table={file}", "format=predictions", f"output={again}"]) == 0
+    for table in (file, again):
+        settings = [setting for each in add_tables([str(table)], [], "test") for setting in each.settings]
+        found = {setting.name: setting for setting in settings}
+        assert found["new"].metrics["log_loss"].value > 0
+        assert "log_loss" not in found["old"].metrics
+        for name, frame in (("new", lines()[:600]), ("old", lines()[600:])):
+            assert found[name].correct.mean() == pytest.approx((frame.label == frame.predicted).mean())
+
+
+def test_texts_that_occur_twice_make_a_round_trip(tmp_path: Path) -> None:
+    labels = np.tile([0, 1], 100)
+    for seed in range(3):
+        path = make_run(tmp_path / "runs", "model=structured", seed=seed, metrics={"val/accuracy": 0.5})
+        places = np.arange(200)
+        write_predictions(path, "test", labels, labels, np.eye(2)[labels] * 0.8 + 0.1, rows=places)
+        table = pq.read_table(path / "predictions.parquet")
+        ids = pa.array([f"{place % 150:016x}" for place in places])
+        pq.write_table(
+            table.set_column(table.column_names.index("row_id"), "row_id", ids), path / "predictions.parquet"
+        )
+    file = tmp_path / "t.csv"
+    assert main([str(tmp_path / "runs"), "format=predictions", f"output={file}"]) == 0
+    [found] = add_tables([str(file)], [], "test")
+    assert found.settings[0].metrics["accuracy"].value == 1
+    assert len(found.rows.row_ids) == 200
+    [joined] = add_tables([str(file)], [compare(tmp_path / "runs")], "test")
+    assert len(joined.settings) == 2
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.xlsx", "t.csv.xz", "t.parquet.gz", "t"])
+def test_a_file_of_another_format_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("setting,row,label,predicted\na,0,x,x\n")
+    fault = fault_of(lambda: add_tables([str(tmp_path / name)], [], "test"))
+    assert (fault.key, fault.kind) == ("table", "unsupported")
+    assert ".csv, .tsv, .parquet" in fault.message
+    assert ".xlsx" not in fault.message.replace(name, "")
+
+
+@pytest.mark.parametrize("name", ["T.CSV", "t.tsv", "t.csv.gz", "T.Parquet"])
+def test_the_formats_that_are_read(tmp_path: Path, name: str) -> None:
+    frame = lines()
+    if name == "T.Parquet":
+        frame.to_parquet(tmp_path / name)
+    else:
+        frame.to_csv(tmp_path / name, index=False, sep="\t" if name == "t.tsv" else ",")
+    [found] = add_tables([str(tmp_path / name)], [], "test")
+    assert [setting.name for setting in found.settings] == ["new", "old"]
+
+
+def test_what_a_setting_lacks_is_a_dash_and_single_models_have_no_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, old = (frame for _, frame in lines(seeds=1).drop(columns="seed").groupby("setting"))
+    yes = np.where(new.predicted == "yes", 0.8, 0.3)
+    pd.concat([new.assign(p_no=1 - yes, p_yes=yes), old]).to_csv(file := tmp_path / "t.csv", index=False)
+    assert main([f"table={file}"]) == 0
+    output = capsys.readouterr().out
+    assert "nan" not in output
+    assert "1 seeds" not in output
+
+
+def test_of_many_settings_of_a_table_the_baseline_is_proposed(tmp_path: Path) -> None:
+    [found] = read(tmp_path, lines(**{f"s{number}": 0.8 for number in range(7)}))
+    assert any("baseline=" in title for title, _ in found.messages)

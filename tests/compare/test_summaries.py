@@ -12,6 +12,7 @@ from run_folders import make_setting
 from scipy import stats
 from sklearn.metrics import confusion_matrix
 
+from sentattn.compare.report.charts import confusion_charts
 from sentattn.compare.report.summaries import (
     CONTRAST,
     MIN_ROWS,
@@ -19,7 +20,6 @@ from sentattn.compare.report.summaries import (
     accuracy_on,
     by_length,
     by_value,
-    confusion,
     curves,
     disagreements,
     examples,
@@ -61,9 +61,10 @@ def test_reliability_has_bins_of_equal_mass() -> None:
 def test_confusion_is_scikit_learns() -> None:
     random = np.random.default_rng(0)
     probabilities, labels = random.dirichlet(np.ones(3), (2, 90)), random.integers(3, size=90)
-    counts = confusion(make_setting(probabilities, labels))
+    [drawn] = confusion_charts([make_setting(probabilities, labels)], ["a", "b", "c"])
     predicted = probabilities.argmax(axis=2)
-    np.testing.assert_allclose(counts, np.mean([confusion_matrix(labels, one) for one in predicted], axis=0))
+    counts = np.mean([confusion_matrix(labels, one) for one in predicted], axis=0)
+    np.testing.assert_allclose(drawn.figure.data[0].z, counts / counts.sum(axis=1, keepdims=True))
 
 
 def test_a_learning_curve_that_cannot_be_read_is_none(tmp_path: Path) -> None:

@@ -93,6 +93,14 @@ def test_long_texts_are_wrapped_and_a_note_says_that_some_do_not_fit(monkeypatch
     assert not [text for text in texts(draw([example()])) if text.endswith("shows all")]
 
 
+def test_no_text_is_drawn_without_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = size(draw([example()]))[1]
+    monkeypatch.setattr(png, "TALLEST", one + 0.2)  # a second text begins above it, and its words below
+    found = texts(draw([example()] * 3))
+    assert sum("darkest" in text for text in found) == 1
+    assert sum(text.endswith(".html shows all") for text in found) == 1
+
+
 @pytest.mark.parametrize(
     "prediction",
     [

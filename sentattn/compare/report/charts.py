@@ -17,14 +17,13 @@ from sentattn.compare.across import Overall
 from sentattn.compare.report.summaries import (
     Curve,
     accuracy_on,
-    confusion,
     learning_curve,
     pareto,
     reliability,
 )
 from sentattn.compare.runs import Setting
 from sentattn.console import Table, format_count
-from sentattn.metrics import Ints, class_values
+from sentattn.metrics import Ints, class_values, confusion
 from sentattn.rendering.html import PAGE_BLUE, PAGE_GREY, PAGE_ORANGE, layout, safe
 
 if TYPE_CHECKING:
@@ -206,7 +205,7 @@ def cost_charts(settings: Sequence[Setting]) -> list[Chart]:
         rows = [row | {"on the front": "yes" * (i in front)} for i, row in enumerate(rows)]
         symbols = {"symbol": "on the front", "symbol_map": {"yes": "circle", "": "circle-open"}}
         look = {"x": title, "y": metric.name, "metric": metric.name, "text": "rank", **symbols, **BARS}
-        drawn = chart("scatter", rows, title, height=290, most=len(settings), **look)
+        drawn = chart("scatter", rows, title, most=len(settings), **look)
         drawn.figure.update_traces(marker_size=11, textposition="middle right")
         x, y = ([rows[i][name] for i in front] for name in (title, metric.name))
         line = {"color": PAGE_GREY, "width": 1.5, "dash": "dot", "shape": "hv"}
@@ -295,7 +294,7 @@ def confusion_charts(settings: Sequence[Setting], names: Sequence[str]) -> list[
 
     charts, classes = [], len(names)
     for rank, setting in enumerate(settings[:MAX_SLICED], start=1):
-        counts_CC = confusion(setting)
+        counts_CC = np.mean([confusion(p_NC, setting.rows.labels_N) for p_NC in setting.probabilities], axis=0)
         shares_CC = counts_CC / np.maximum(1, counts_CC.sum(axis=1, keepdims=True))
         look = {"zmin": 0, "zmax": 1, "color_continuous_scale": SHADES, "aspect": "auto"}
         figure = px.imshow(shares_CC, text_auto=".1%" if classes <= MAX_CLASSES else False, **look)

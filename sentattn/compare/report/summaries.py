@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sentattn import metrics
 from sentattn.compare.comparison import TRAIN_SEED
 from sentattn.compare.metric import ACCURACY
 from sentattn.compare.runs import Setting, names, rest
@@ -78,13 +77,6 @@ def reliability(setting: Setting) -> tuple[Floats, Floats]:
     rows = np.bincount(bin_SN.ravel(), minlength=BINS)
     confidences, accuracies = (values[rows > 0] / rows[rows > 0] for values in sums)
     return confidences, accuracies
-
-
-def confusion(setting: Setting) -> Floats:
-    """Returns the counts of true and predicted classes, (true, predicted), means over seeds."""
-    counts_SCC = [metrics.confusion(p_NC, setting.rows.labels_N) for p_NC in setting.probabilities]
-    mean_CC: Floats = np.mean(counts_SCC, axis=0)
-    return mean_CC
 
 
 def learning_curve(folder: Path) -> list[dict[str, float]]:
@@ -173,12 +165,12 @@ def surest(probabilities_ANC: Floats) -> tuple[Floats, Ints]:
     return of_class_CAN.max(axis=1), of_class_CAN.argmax(axis=1)
 
 
-def worst_errors(settings: Sequence[Setting], labels_N: Ints, most: int = MOST) -> list[Choice]:
+def worst_errors(settings: Sequence[Setting], labels_N: Ints) -> list[Choice]:
     """Returns the rows of whose wrong class the best setting is surest; none where it has no model."""
     if 0 not in _trained(settings):
         return []
     wrong_N = errors(settings[0].runs[0].probabilities_NC, labels_N)
-    return [(int(row), (0,)) for row in np.argsort(-wrong_N, kind="stable")[:most] if wrong_N[row] > 0]
+    return [(int(row), (0,)) for row in np.argsort(-wrong_N, kind="stable")[:MOST] if wrong_N[row] > 0]
 
 
 def errors(probabilities_NC: Floats, labels_N: Ints) -> Floats:
