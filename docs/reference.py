@@ -33,8 +33,14 @@ Generated from `conf/` and the constructors by `make docs`; a test checks that i
 A setting is typed as `key=value` after `python -m sentattn.train`, a choice of a group as `group=name`, such as
 `model=mean` or `model/attention=uniform`. Typed settings override those of a choice. `--cfg job` prints all settings
 of a command; `--config-dir FOLDER` adds choices from a folder of your own, laid out like `conf/`. Lists are written
-`[1,2]`, no value is `null`. A setting that does not exist, has an illegal value or would have no effect is refused
+`[1,2]`, no value is `null`. A setting that does not exist, has an illegal value or cannot go with another is refused
 before any data is read.
+
+Refused for want of an effect are `loss.penalty` on an attention without weights to learn, `data.fold` without
+`data.folds`, `data.val_size` beside `data.val`, `data.vectors` where words have no size, `match_parameters` without
+`check=true`, and settings of words that are typed for subwords or states. Others without effect, such as
+`loss.penalty_form` beside `loss.penalty=0`, are accepted, so that a grid needs no conditions, and make no new setting:
+runs that differ in them alone are its seeds.
 """
 ORDER = ("data", "model", "loss", "optimizer", "scheduler", "trainer", "logger", "experiment")
 """Groups in the order in which a newcomer asks for them; others follow."""
@@ -75,7 +81,7 @@ LIBRARY: dict[str, dict[str, str]] = {
     },
     "callbacks.lr_monitor": {
         "logging_interval": "`step` logs every `trainer.log_every_n_steps`, `epoch` at the beginning of each epoch; "
-        "null is as often as the schedule changes the rate.",
+        "null is as `step`, and with `scheduler=constant` as both.",
         "log_momentum": "Whether the momentum is logged as well.",
         "log_weight_decay": "Whether the weight decay is logged as well.",
     },
@@ -201,7 +207,7 @@ def rows_of(path: str, choices: Choices) -> list[Row]:
 def _meaning(documented: str, written: Mapping[str, str], path: str) -> str:
     """What a docstring says, or else the comment in the YAML; a mere reference to the code is for its readers."""
     if documented and not documented.startswith("See `"):
-        return re.sub(r"\bNone\b", "null", documented)
+        return re.sub(r"(?<!`)\bNone\b", "null", documented)
     return _sentence(written.get(path) or written.get(path.rpartition(".")[2], ""))
 
 

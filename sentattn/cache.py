@@ -66,8 +66,9 @@ def describe(entry: Path) -> tuple[int, str, str]:
 
 
 def delete(entry: Path) -> bool:
-    """Deletes an entry; returns False where a process writes it."""
-    lock = entry.with_name(f"{entry.name}.lock")
+    """Deletes an entry, or what a process has left of one; returns False where a process writes it."""
+    name = entry.name[1:].rpartition(".")[0] if entry.name.startswith(".") else entry.name
+    lock = entry.with_name(f"{name}.lock")
     try:
         with ExitStack() as held:
             for one in (lock, *entry.glob("*.lock")):

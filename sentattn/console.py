@@ -7,7 +7,7 @@ import io
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -16,6 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.table import Table as Grid
 from rich.text import Text
+
+from sentattn.errors import visible
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_NOTES = 0.5
@@ -48,7 +50,7 @@ def table_lines(rows: Iterable[Sequence[str]], *, align: str, wrap: int = -1, wi
         no_wrap = column != wrap % len(align)
         table.add_column(justify="left" if side == "<" else "right", no_wrap=no_wrap, overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     console = Console(width=width, color_system=None, force_terminal=False, force_jupyter=False)
     with console.capture() as capture:
         console.print(table)
@@ -61,11 +63,12 @@ def wrap(text: str, first: str = "", others: str = "") -> list[str]:
     return wrapper.wrap(text)
 
 
-def csv_lines(rows: Iterable[Sequence[object]]) -> list[str]:
-    """Returns rows of cells as CSV."""
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(rows)
-    return file.getvalue().splitlines()
+def csv_lines(rows: Iterable[Sequence[object]], delimiter: str = ",") -> Iterator[str]:
+    """Yields rows of cells as CSV, without the ends of lines; a cell with a line break of any kind is in quotes."""
+    for row in rows:
+        file = io.StringIO(newline="")
+        csv.writer(file, delimiter=delimiter).writerow(row)
+        yield file.getvalue().removesuffix("\r\n")
 
 
 def markdown_lines(cells: Sequence[Sequence[str]]) -> list[str]:

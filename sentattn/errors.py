@@ -6,11 +6,28 @@ import difflib
 import importlib.util
 import re
 import signal
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 PASSWORD = re.compile(r"(?<=//)([^\s:/@]*):\S*@|(?<=[?&])(password)=[^&\s]*")
 """The password of a URL, up to the last `@`, or as one of its parameters."""
+DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""They change the writing direction of all text that follows, also of the rest of the terminal's line."""
+
+
+def visible(text: str) -> str:
+    """Returns a text whose control characters, which a terminal or a browser would execute, are visible signs."""
+
+    def sign(character: str) -> str:
+        if character in "\n\t" or character.isprintable():
+            return character
+        if character < " " or character == "\x7f":
+            return chr(0x2400 + ord(character)) if character < " " else "\u2421"
+        is_unsafe = character in DIRECTIONS or unicodedata.category(character) in ("Cc", "Cs")
+        return "\ufffd" if is_unsafe else character
+
+    return text if text.isprintable() else "".join(map(sign, text))
 
 
 def without_passwords(text: str) -> str:
@@ -57,7 +74,7 @@ class Fault:
     message: str
 
     def __str__(self) -> str:
-        return self.message
+        return visible(self.message)
 
 
 class UserError(ValueError):

@@ -44,7 +44,6 @@ Examples:
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import math
@@ -58,7 +57,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sentattn.config import command_line, types
-from sentattn.console import Progress
+from sentattn.console import Progress, csv_lines
 from sentattn.data.readers import tables
 from sentattn.data.readers.archives import reading
 from sentattn.data.readers.tables import JSON_ENDINGS, Options, as_columns
@@ -94,6 +93,8 @@ CSV, TSV = ".csv", ".tsv"
 OUTPUTS = (".jsonl", CSV, TSV)
 READING = Options(keep_others=True)
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+C1_CONTROL = re.compile("[\x7f-\x9f]")
+"""Characters that a terminal may execute and `json` leaves as they are."""
 HINT = "Name the column of texts with column=NAME; header=true reads the names from line 1, header=false numbers them."
 
 
@@ -258,7 +259,7 @@ def _print(rows: Iterable[Row], columns: Sequence[str], settings: Mapping[str, A
 
 def is_lines(source: str) -> bool:
     """Whether a source has one text a line and no columns."""
-    return source == STDIN or Path(source).suffix == TEXT
+    return source == STDIN or Path(source).suffix.lower() == TEXT
 
 
 def read_rows(
@@ -279,7 +280,7 @@ def read_rows(
     columns: dict[str, None] = {}
     for path in paths:
         rows = _table_rows([path], names, options)
-        for row in rows if {*JSON_ENDINGS} & {*path.suffixes} else itertools.islice(rows, 1):
+        for row in rows if tables.endings(path)[0] in JSON_ENDINGS else itertools.islice(rows, 1):
             columns |= dict.fromkeys(row.values)
     return list(columns), _table_rows(paths, names, options)
 
@@ -326,7 +327,7 @@ def read_states(
 def dialect(source: str, *, column: str | Sequence[str], options: Options) -> tuple[str, bool]:
     """Returns the delimiter of a source's first file, and whether it has a byte-order mark; of no CSV a comma."""
     first = None if not source or is_lines(source) else tables.table_paths(types.parse_names(source), "input")[0]
-    if first is None or CSV not in first.suffixes:
+    if first is None or tables.endings(first)[0] != CSV:
         return ",", False
     return tables.dialect(first, as_columns(column), options)
 
@@ -383,7 +384,8 @@ def to_json(row: Row, columns: Sequence[str]) -> str:
     if "text" in columns and (not row.text or row.text in row.values.values()):
         del fields["text"]
     values = row.values | {free_name(key, columns): value for key, value in fields.items()}
-    return json.dumps(values, ensure_ascii=False, allow_nan=False, default=str)
+    text = json.dumps(values, ensure_ascii=False, allow_nan=False, default=str)
+    return C1_CONTROL.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 
 def write_predictions(
@@ -413,8 +415,8 @@ def write_predictions(
         temporary.open("w", encoding="utf-8-sig" if is_csv and dialect[1] else "utf-8", newline="") as file,
     ):
         if is_csv or path.suffix == TSV:
-            writer = csv.writer(file, delimiter=dialect[0] if is_csv else "\t", lineterminator="\n")
-            writer.writerows(_cells(rows, columns, labels, top))
+            lines = csv_lines(_cells(rows, columns, labels, top), dialect[0] if is_csv else "\t")
+            file.writelines(f"{line}\n" for line in lines)
         else:
             file.writelines(to_json(row, columns) + "\n" for row in rows)
 

@@ -54,6 +54,16 @@ def test_delete_by_name(cache: Path) -> None:
     assert not (cache / f"{CORPUS}.lock").exists()
 
 
+def test_what_a_process_writes_is_kept(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workspace = cache / f".{CORPUS}.ac1c43fad877224e"
+    workspace.mkdir()
+    with FileLock(cache / f"{CORPUS}.lock"):
+        assert main(["delete=all"]) == 0
+        assert names(cache) == [workspace.name, CORPUS]
+    assert main(["delete=all"]) == 0
+    assert names(cache) == []
+
+
 def test_delete_all_whatever_the_clock_of_a_file_server_says(cache: Path) -> None:
     os.utime(cache / STATES / "states-0.bin", (time.time() + DAY, time.time() + DAY))
     assert main(["delete=all"]) == 0

@@ -338,3 +338,11 @@ def test_targets_of_make_exist() -> None:
     typed = {c.words[1] for text in GUIDES.values() for c in commands(text) if c.words[0] == "make"}
     for target in typed | set(re.findall(r"`make (\w+)`", "".join(PAGES.values()))):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_a_release_has_one_version_and_one_date() -> None:
+    heading = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert heading
+    assert heading[1] == sentattn.__version__
+    assert f"version: {heading[1]}\ndate-released: {heading[2]}\n" in citation

@@ -23,11 +23,13 @@ from refusals import refused
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
+from sentattn import evaluate, train
 from sentattn.data.corpus import META, Corpus, build
 from sentattn.data.datasets.demo import DemoSource
 from sentattn.data.readers.tables import records
 from sentattn.data.tokenizer import WordTypes
 from sentattn.data.word_vectors import read_vectors
+from sentattn.list import main as list_main
 from sentattn.prediction.model import load
 from sentattn.training.recorder import read_checkpoint
 
@@ -123,3 +125,22 @@ def test_an_exported_folder_is_data(name: str, harmful: Harmful, tmp_path: Path)
             Model(tmp_path)
     finally:
         sys.path.remove(str(tmp_path))
+
+
+ESCAPE = "\x1b]0;title\x07\x1b[31mred\x9b31m"
+
+
+def test_a_terminal_executes_no_sequence_of_the_data(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows, other = tmp_path / "rows.csv", tmp_path / "other.csv"
+    rows.write_text("text,label\n" + "".join(f"good {i},{('none', ESCAPE)[i % 4 > 0]}\n" for i in range(60)))
+    other.write_text(f"text,label\ngood,{ESCAPE}x\nbad,none\n")
+    own = ["model=mean", "data=table", f"data.train={rows}", "trainer.max_epochs=1", "logger=none"]
+    assert train.main([*own, "data.cache_dir=" + str(tmp_path), f"output_dir={tmp_path}/runs"]) == 0
+    [result] = tmp_path.glob("runs/*/*/*/result.json")
+    assert evaluate.main([f"run={result.parent}", f"data.test={rows}", "name=again"]) == 0
+    assert evaluate.main([f"run={result.parent}", f"data.test={other}"]) == 2
+    result.write_text(result.read_text().replace('"finished"', json.dumps(f"finished{ESCAPE}")))
+    assert list_main(["runs", f"output_dir={tmp_path}/runs"]) == 0
+    printed = "".join(capfd.readouterr())
+    assert "red" in printed
+    assert not {"\x1b", "\x07", "\x9b"} & {*printed}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import json
 import os
@@ -76,6 +77,39 @@ def test_a_table_of_many_classes_is_joined_at_once(
     monkeypatch.setattr(run.classifier, "stream", lambda texts, **_: (one for _ in texts))
     assert run.predict(pd.DataFrame({"text": ["a", "b"]})).shape == (2, 152)
     assert not [warning for warning in recwarn if issubclass(warning.category, pd.errors.PerformanceWarning)]
+
+
+def test_rows_without_a_text_and_breaks_of_lines_keep_their_places(tiny_run: Run, tmp_path: Path) -> None:
+    texts = ["good", "", "bad\rgreat", "good\nbad"]
+    with (tmp_path / "in.CSV").open("w", newline="") as file:
+        csv.writer(file, delimiter=";", quoting=csv.QUOTE_ALL).writerows(
+            [("text", "n"), *((text, "") for text in texts)]
+        )
+    output = tmp_path / "out.csv"
+    assert predict.main([f"run={tiny_run.path}", f"input={tmp_path / 'in.CSV'}", f"output={output}"]) == 0
+    with output.open(newline="") as file:
+        rows = [*csv.DictReader(file, delimiter=";")]
+    assert [row["text"] for row in rows] == texts
+    assert [bool(row["label"]) for row in rows] == [True, False, True, True]
+    assert b"\r\n" not in output.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["in.JSONL", "in.TXT"])
+def test_the_case_of_an_ending_does_not_matter(name: str, tiny_run: Run, tmp_path: Path) -> None:
+    (tmp_path / name).write_text('{"text": "good"}\n{"text": "bad", "extra": 7}\n')
+    output = tmp_path / "out.jsonl"
+    assert predict.main([f"run={tiny_run.path}", f"input={tmp_path / name}", f"output={output}"]) == 0
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    assert ("extra" in rows[1]) == name.endswith("JSONL")
+    assert len(rows) == 2
+
+
+def test_json_has_no_character_that_a_terminal_executes(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "good \x9b31m \x1b[31m \x7f"
+    assert predict.main([str(tiny_run.path), f"text={text}", "format=json"]) == 0
+    out = capsys.readouterr().out
+    assert json.loads(out)["text"] == text
+    assert not {"\x9b", "\x1b", "\x7f"} & {*out}
 
 
 def test_json_has_all_fields(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from sentattn.config.command_line import CONFIG_DIR, reference_fault
 from sentattn.config.groups import Choices
 from sentattn.config.schema import COMMAND_KEYS, LIST_KEYS, RAW, TOP
 from sentattn.config.types import as_typed, is_several, parse, parse_names, unquoted
-from sentattn.errors import Fault, SettingError, closest, suggestion
+from sentattn.errors import Fault, SettingError, closest
 
 OPTIONS = f"--help, --cfg job, {CONFIG_DIR} FOLDER, -m and --multirun"
 NOT_TYPED = 1 << 30
@@ -83,7 +83,9 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
     bare = key.partition("@")[0].lstrip("+~-")
     if bare != key or key.replace("/", ".").partition(".")[0] == "hydra":
         rule = f"a setting is written key=value with no sign before it, and the options are {OPTIONS}"
-        raise SettingError(Fault(bare, "unknown", f"{word} is not supported: {rule}.{suggestion(bare, legal)}"))
+        near = closest(bare, legal, cutoff=0.75)  # an option of Hydra's, such as --info, is near to no setting
+        close = f" Did you mean {near!r}?" if near else ""
+        raise SettingError(Fault(bare, "unknown", f"{word} is not supported: {rule}.{close}"))
     if not equals:
         named = {name: f"{group}={name}" for group in reversed(choices.groups()) for name in choices.names(group)}
         near = closest(word, [*legal, *named])

@@ -123,6 +123,8 @@ def flat(value: object, path: str) -> Iterator[tuple[str, object]]:
 def _node(composition: Composition, path: str, node: object) -> None:
     """Checks a node with a `_target_`, and the nodes in it."""
     if not isinstance(node, Mapping) or TARGET_KEY not in node:
+        if composition.is_typed(f"{path}.{TARGET_KEY}"):  # and has been refused
+            return
         group = group_of(path)
         several = f" or {group}=[NAME,NAME], and set {group}.NAME.KEY" if group in LIST_GROUPS else ""
         composition.fault(path, "missing", f"{path} has no {TARGET_KEY}: choose with {group}=NAME{several}.")
@@ -245,7 +247,8 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
         yield ("trainer.min_epochs", "trainer.max_epochs"), "conflict", message
     # Lightning would refuse it at the first step: a fused optimizer scales float16 gradients back itself.
     if c.value("optimizer.fused") is True and c.value(PRECISION) == "16-mixed" and c.value(CLIP) is not None:
-        message = f"{PRECISION}=16-mixed cannot clip gradients with optimizer.fused=true: type optimizer.fused=false."
+        mended = f"type {PRECISION}=bf16-mixed, or optimizer.fused=false."
+        message = f"{PRECISION}=16-mixed cannot clip gradients with optimizer.fused=true: {mended}"
         yield (PRECISION,), "conflict", message
     metric, better = c.value(METRIC), BETTER.get(str(c.value(METRIC)).removeprefix("val/"))
     if c.value(MODE) in ("min", "max") and better not in (None, c.value(MODE)):

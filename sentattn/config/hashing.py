@@ -55,9 +55,9 @@ def _has_other(path: str, *values: object) -> Condition:
     return lambda settings: get_path(settings, path) not in (None, *values)
 
 
-def _in_attention(condition: Condition) -> Condition:
-    """Returns a condition that holds for attentions of this package alone: one of your own means what it likes."""
-    return lambda settings: not is_own(get_path(settings, f"model.attention.{TARGET_KEY}")) and condition(settings)
+def _in_ours(slot: str, condition: Condition) -> Condition:
+    """Returns a condition that holds for parts of this package alone: one of your own means what it likes."""
+    return lambda settings: not is_own(get_path(settings, f"model.{slot}.{TARGET_KEY}")) and condition(settings)
 
 
 def _has_no_hidden_layer(settings: Node) -> bool:
@@ -74,6 +74,10 @@ def _reads_nothing(settings: Node) -> bool:
     return _signature(get_path(settings, "model.embedding")).constants.get("reads") is False
 
 
+def _takes_all_batches(settings: Node) -> bool:
+    return repr(get_path(settings, "trainer.limit_train_batches")) == "1.0"  # a share; the integer 1 is one batch
+
+
 NO_EFFECT: dict[str, Condition] = {
     "weight_decay_on": _has("optimizer.weight_decay", 0),
     "loss.penalty_form": _has("loss.penalty", 0),
@@ -87,18 +91,20 @@ NO_EFFECT: dict[str, Condition] = {
     **dict.fromkeys(OF_TUNING, _has("model.embedding.frozen", True)),
     "model.embedding.dtype": _has("model.embedding.frozen", False),
     "model.embedding.cache": _has("model.embedding.frozen", False),
-    "model.attention.hops": _in_attention(_has_other("model.attention.query_from", "learned")),
-    "model.attention.hidden": _in_attention(_has_no_hidden_layer),
-    "model.attention.normalizer": _in_attention(_has("model.attention.weights", "uniform")),
+    "model.attention.hops": _in_ours("attention", _has_other("model.attention.query_from", "learned")),
+    "model.attention.hidden": _in_ours("attention", _has_no_hidden_layer),
+    "model.attention.normalizer": _in_ours("attention", _has("model.attention.weights", "uniform")),
+    "model.head.activation": _in_ours("head", _has("model.head.width", None)),
     "data.num_buckets": _has("data.batching", "sorted", "random"),
     "data.bucket_ratio": _has("data.batching", "sorted", "random"),
     "data.train_seed": _has("data.train_size", None),
     "data.test_seed": _draws_no_test_rows,
     "trainer.gradient_clip_algorithm": _has("trainer.gradient_clip_val", None),
+    "trainer.limit_train_batches": _takes_all_batches,
     "data.val_by": lambda s: all(get_path(s, f"data.{split}") for split in ("val", "test")),
     **dict.fromkeys(OF_WORDS, _has_other("data.tokenizer", *WORD_TOKENIZERS)),
 }
-"""Settings that do nothing where something is true of the others."""
+"""Settings, and where they do nothing."""
 
 
 def setting_hash(settings: Node, **files: str | None) -> str:

@@ -65,6 +65,8 @@ def read_request(arguments: Sequence[str]) -> Request:
         if resume != AUTO_RESUME:
             settings = override(run.load(resume).settings, folders, trust=trust)
         elif "from" in keys:
+            if not Path(keys["from"]).is_file():  # looked up once: another run may be the latest the next time
+                keys["from"] = str(run.load(keys["from"]).path)
             settings = override(read_saved(keys["from"], folders, trust), [*folders, *words], trust=trust)
         else:
             settings = compose([*folders, *words], trust=trust)
@@ -152,7 +154,7 @@ def _run_directory(path: str) -> Path | None:
     """Returns the run directory that `read_saved` reads, or None where it reads another file."""
     file = Path(path)
     if not file.is_file():
-        return run.load(path).path
+        return file
     return file.parent if file.name == run.CONFIG_FILE else None
 
 

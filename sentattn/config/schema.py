@@ -169,6 +169,7 @@ FIXED_IN_TRAINING: dict[str, str] = {
     "data.world_size": "type trainer.devices=NUMBER",
     "model.embedding.num_special": "the tokenizer has them",
     "model.wide.num_special": "the tokenizer has them",
+    "optimizer.differentiable": "no gradient passes through a step",
     "trainer.logger": "choose with logger=wandb or logger=none",
     "trainer.callbacks": "choose with callbacks=NAME or callbacks=[NAME,NAME]",
     "callbacks.early_stopping.monitor": "it watches the objective; type objective.metric=METRIC",
@@ -176,11 +177,15 @@ FIXED_IN_TRAINING: dict[str, str] = {
     "trainer.plugins": "name the precision with trainer.precision, and the devices with trainer.devices",
     "trainer.use_distributed_sampler": "each device gets its share of every batch",
     "trainer.default_root_dir": "name a folder with output_dir=FOLDER",
+    "trainer.barebones": "it would leave out the metrics and the checkpoint of each epoch",
+    "trainer.model_registry": "publish a model with python -m sentattn.export",
+    "trainer.enable_autolog_hparams": "all settings are always logged",
     "trainer.fast_dev_run": "for a quick look use data.limit=200 trainer.max_epochs=1",
     "trainer.check_val_every_n_epoch": "each epoch is validated, so that the best one can be kept",
     "trainer.val_check_interval": "each epoch is validated, so that the best one can be kept",
     "trainer.limit_val_batches": "for fewer rows use data.limit=ROWS",
     "trainer.limit_test_batches": "for fewer rows use data.limit=ROWS",
+    "trainer.limit_predict_batches": "for fewer rows use data.limit=ROWS",
     "trainer.overfit_batches": "for fewer rows use data.limit=ROWS",
     "trainer.max_steps": "a training ends with an epoch; use trainer.max_epochs=EPOCHS",
     "trainer.max_time": "a training ends with an epoch; use trainer.max_epochs=EPOCHS",
@@ -246,9 +251,8 @@ WITHOUT_EFFECT_ON_RESULT = frozenset(
     | {*HASHED_BY_CONTENT, FOLD, "data.path", "data.mirror", "data.cache_dir", "data.num_workers"}
     | {"model.embedding.cache", "model.embedding.cache_layers"}
     | {"trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "optimizer.fused"}
-    | {f"trainer.{key}" for key in ("profiler", "detect_anomaly", "inference_mode", "limit_predict_batches")}
+    | {f"trainer.{key}" for key in ("profiler", "detect_anomaly", "inference_mode")}
     | {f"trainer.{key}" for key in ("num_sanity_val_steps", "log_every_n_steps")}
-    | {"trainer.enable_autolog_hparams", "trainer.model_registry"}
     | {CHOICES_KEY, CODE_KEY}
 )
 """Left out of the hash of a setting: runs that differ in these alone are seeds of one setting."""

@@ -30,7 +30,17 @@ from sentattn.data.batching import Batch
 from sentattn.data.cache import Progress, cached, no_progress
 from sentattn.data.pieces import PieceTokenizer
 from sentattn.data.states import StateTable, StateTokenizer
-from sentattn.data.tokenizer import CHUNK, LINE_BREAK_TAG, PAD_ID, Span, Tokenizer, WordTypes, clipped, kept_positions
+from sentattn.data.tokenizer import (
+    CHUNK,
+    LINE_BREAK_TAG,
+    PAD_ID,
+    Span,
+    Tokenizer,
+    WordTypes,
+    clipped,
+    kept_positions,
+    require_unicode,
+)
 from sentattn.errors import DataError, Fault
 
 FORMAT = 2
@@ -377,11 +387,9 @@ def build(source: Source, folder: Path, *, types: Types, limit: int | None, prog
     with (folder / TEXTS).open("wb") as file, (folder / TOKENS).open("wb") as tokens_file:
         for split in source.splits:
             before = len(labels)
-            read = source.read(split)
+            read = _checked(source.read(split), owner)
             rows = enumerate(read) if limit is None else _limited(read, limit, folder)
             for done, (position, row) in enumerate(rows, start=1):
-                is_row = isinstance(row, Row) and isinstance(row.text, str) and isinstance(row.label, int | np.integer)
-                _require(is_row, f"A row of {owner}", "must have a text and the index of its class", row)
                 text = row.text.encode()
                 file.write(text)
                 text_offsets.append(text_offsets[-1] + len(text))
@@ -421,6 +429,16 @@ def build(source: Source, folder: Path, *, types: Types, limit: int | None, prog
     _write_json(folder / META, meta)
 
 
+def _checked(rows: Iterable[Row], owner: str) -> Iterator[Row]:
+    """Yields the rows of a user's source; refuses what is none."""
+    legal = "must have a text, the index of its class, and the name of its group or an empty text"
+    for row in rows:
+        is_row = isinstance(row, Row) and isinstance(row.label, int | np.integer)
+        _require(is_row and isinstance(row.text, str) and isinstance(row.group, str), f"A row of {owner}", legal, row)
+        require_unicode(row.text + row.group)
+        yield row
+
+
 def _sort_types(tokens: Path, numbers: Mapping[str, int]) -> list[str]:
     """Renumbers the word types in the file of tokens in alphabetical order; returns the words in this order."""
     if not numbers:
@@ -445,7 +463,7 @@ def _limited(rows: Iterable[Row], limit: int, folder: Path) -> Iterator[tuple[in
         for row in rows:
             labels.append(row.label)
             starts.append(file.tell())
-            file.write(json.dumps(_values(row)).encode() + b"\n")
+            file.write(json.dumps(_values(row), default=int).encode() + b"\n")
         for position in spread(np.asarray(labels), limit):
             file.seek(starts[position])
             yield int(position), Row(*json.loads(file.readline()))

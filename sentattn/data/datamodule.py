@@ -35,7 +35,7 @@ class TextData(Division, LightningDataModule, ABC):
         name: Name of the data set in paths and tables.
         limit: Maximal number of rows of each split of the source, for a quick look; null for all.
         train_size: Number of training rows, stratified by class; null for all. Validation and test rows stay. With one
-            seed, the rows of a smaller number are among those of a larger one.
+            seed, most rows of a smaller number are among those of a larger one.
         train_seed: Seed of the selection of training rows, to draw others; null for `split_seed`.
         drop_duplicates: Whether to drop training rows whose text is repeated or occurs in a later split.
         vocab_size: Maximal size of the vocabulary, without `<pad>` and `<unk>`.

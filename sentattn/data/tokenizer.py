@@ -177,7 +177,7 @@ class Tokenizer:
         for first in range(0, len(texts), CHUNK):
             chunk = list(texts[first : first + CHUNK])
             for text in chunk:
-                _require_unicode(text)
+                require_unicode(text)
             encoded += self._encode_chunk(chunk)
         return encoded
 
@@ -221,7 +221,7 @@ def _with_marks(text: str, spans: list[Span]) -> list[Span]:
     return whole
 
 
-def _require_unicode(text: str) -> None:
+def require_unicode(text: str) -> None:
     """Refuses a lone surrogate, by which Python represents bytes of a command line that are not UTF-8."""
     try:
         text.encode()

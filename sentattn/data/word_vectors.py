@@ -29,7 +29,7 @@ from sentattn.data.cache import Progress, cached, sample
 from sentattn.data.readers.archives import existing, neighbour, open_file, reading
 from sentattn.data.readers.download import fetch
 from sentattn.data.tokenizer import SPECIALS
-from sentattn.errors import DataError, Fault, suggestion
+from sentattn.errors import DataError, Fault, first_line, suggestion
 from sentattn.run import save_tensors
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ TORCHTEXT_FILES = {
     r"charngram\.100d": "charNgram.txt.pt",
 }
 """torchtext's names of vectors, as patterns, and the file of each."""
+NOT_READ = (OSError, EOFError, RuntimeError, ValueError, TypeError, AttributeError, LookupError, pickle.UnpicklingError)
+"""What `torch.load` raises for a file that it does not read."""
 TEXT_ENDINGS = (".txt", ".vec")
 MAX_LINE_BYTES = 1 << 20
 """A file whose first line is longer is no text."""
@@ -316,9 +318,11 @@ def read_torchtext(path: Path) -> tuple[list[str], Tensor]:
             raise ValueError("its words and vectors do not fit")
         if not vectors_FE.isfinite().all():
             raise ValueError("it holds NaN or infinite numbers")
-    except (OSError, RuntimeError, ValueError, TypeError, AttributeError, EOFError, pickle.UnpicklingError) as error:
-        reason = str(error).partition("\n")[0]
-        message = f"{path} must hold vectors cached by torchtext (words, their rows, a matrix, its width): {reason}"
+    except NOT_READ as error:
+        reason = first_line(error)
+        if isinstance(error, pickle.UnpicklingError):  # torch advises to load it all the same
+            reason = "it is no file of torch, or holds more than tensors and texts"
+        message = f"{path} must hold vectors cached by torchtext (words, their rows, a matrix, its width): {reason}."
         raise DataError(Fault(KEY, "damaged", message)) from error
     return words, vectors_FE.float()
 

@@ -29,11 +29,11 @@ from sentattn.compare.runs import EvaluatedRun, names, read_runs
 from sentattn.console import plural
 from sentattn.data.corpus import Split
 from sentattn.data.pieces import PieceTokenizer
-from sentattn.errors import Fault, RunError, UserError, require_packages
+from sentattn.errors import Fault, RunError, UserError, require_packages, visible
 from sentattn.insight.diagnostics import GRADIENT_STEPS, integrated_gradients
 from sentattn.metrics import Floats, Ints
 from sentattn.prediction.model import LoadedRun
-from sentattn.prediction.prediction import Prediction, clipped, join_pieces, visible
+from sentattn.prediction.prediction import Prediction, clipped, join_pieces
 from sentattn.rendering.html import article, gradient_row, render
 from sentattn.run import MODEL_FOLDER
 

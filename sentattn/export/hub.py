@@ -21,13 +21,12 @@ from sentattn.config.targets import label, slots
 from sentattn.config.types import Node, Tree
 from sentattn.console import plural
 from sentattn.data.hub import ENCODER_FILES
-from sentattn.errors import Fault, RunError, SettingError, UserError, first_line
+from sentattn.errors import Fault, RunError, SettingError, UserError, first_line, visible
 from sentattn.export import VERSION_KEY, new_folder
 from sentattn.metrics import MAJORITY
 from sentattn.models.embedding import Embedding
 from sentattn.models.pretrained import Pretrained
 from sentattn.prediction.model import ENCODER_ENTRY, Classifier, LoadedRun
-from sentattn.prediction.prediction import visible
 from sentattn.run import CONFIG_FILE, MODEL_FOLDER, RESULT_FILE, Run, yaml_text
 
 CARD = "README.md"

@@ -175,7 +175,8 @@ def main(texts: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for prediction in predictions:
-        print(*lines(prediction), sep="\n")
+        for line in lines(prediction):  # a terminal would execute other characters
+            print("".join(sign if sign in "\t\n" or sign.isprintable() else "\ufffd" for sign in line))
     return 0
 
 

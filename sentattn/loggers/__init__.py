@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from unittest.mock import patch
-from urllib.parse import urlsplit
 
 import yaml
 from pytorch_lightning.loggers import CSVLogger, Logger
@@ -28,7 +27,7 @@ from sentattn.config.parameters import known
 from sentattn.config.targets import TARGET_KEY, label, slots
 from sentattn.config.types import Node, Whole, format_values
 from sentattn.errors import Fault, SettingError, require_packages
-from sentattn.loggers.guard import Guard, TensorBoardGuard
+from sentattn.loggers.guard import CSVGuard, Guard, TensorBoardGuard
 
 if TYPE_CHECKING:
     from sentattn.loggers.wandb.run import WandbGuard
@@ -93,15 +92,9 @@ def wandb_logger(
         texts: Texts on which the attention of the best epoch is drawn.
         table: Validation rows in the table of predictions.
         run: The run.
-
-    Raises:
-        SettingError: If the host is not an address.
     """
     from sentattn.loggers.wandb.run import WandbGuard
 
-    if host is not None and urlsplit(host).scheme not in ("http", "https"):
-        message = f"logger.host must be an address such as https://HOST, got {host}."
-        raise SettingError(Fault("logger.host", "type", message))
     directory, settings, setting, resumed, study = run
     data, parts = settings["data"]["name"], label(settings)
     tags = [*parts.split(", "), data, *settings["tags"], *os.environ.get("WANDB_TAGS", "").split(",")]
@@ -133,14 +126,17 @@ def wandb_logger(
 
 
 def csv_logger(*, run: LoggedRun) -> Guard:
-    """Returns a logger to a table: `csv/metrics.csv` in the run directory, a line for each epoch."""
+    """Returns a logger to a table: `csv/metrics.csv` in the run directory.
+
+    It has a line for each epoch and each point inside it.
+    """
 
     def make() -> Logger:
         if run.resumed:  # Lightning starts a new file, and warns of an old one
             shutil.rmtree(run.directory / "csv", ignore_errors=True)
-        return CSVLogger(run.directory, name="csv", version="", flush_logs_every_n_steps=1)
+        return CSVLogger(run.directory, name="csv", version="")
 
-    return _guard("CSV", make, str(run.directory / "csv" / "metrics.csv"), run, replays=True)
+    return _guard("CSV", make, str(run.directory / "csv" / "metrics.csv"), run, replays=True, kind=CSVGuard)
 
 
 def tensorboard_logger(*, run: LoggedRun) -> Guard:
@@ -192,10 +188,19 @@ def no_logger(*, run: LoggedRun) -> None:
 
 
 def require_installed(settings: Node) -> None:
-    """Refuses loggers whose package is not installed with a `SettingError`, before anything is read."""
-    for node in nodes(settings, "logger").values():
-        if package := EXTRAS.get(str(node[TARGET_KEY]).rpartition(".")[2]):
+    """Refuses loggers that cannot work, before anything is read.
+
+    Raises:
+        SettingError: If a package is not installed, or a host of W&B's is no address.
+    """
+    for path, node in nodes(settings, "logger").items():
+        name = str(node[TARGET_KEY]).rpartition(".")[2]
+        if package := EXTRAS.get(name):
             require_packages("logger", f"logger={package}", [package], f"sentattn[{package}]")
+        host = node.get("host") if name == wandb_logger.__name__ else None
+        if host is not None and not host.lower().startswith(("http://", "https://")):
+            message = f"{path}.host must be an address such as https://HOST, got {host}."
+            raise SettingError(Fault(f"{path}.host", "type", message))
 
 
 def _guard(

@@ -98,8 +98,8 @@ class Guard(Logger):
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Collects the metrics of an epoch; Lightning reports those of training last, and they complete the row."""
-        if "epoch" not in metrics:  # a callback's
-            self.log_step(metrics, step=step or 0)
+        if "epoch" not in metrics:  # a callback's, for which Lightning counts the steps from 0
+            self.log_step(metrics, step=(step or 0) + 1)
             return
         self._row |= metrics
         if any(name.startswith("train/") for name in metrics):
@@ -129,7 +129,7 @@ class Guard(Logger):
         others = {name: value for name, value in summary.items() if not name.startswith(("train/", "val/"))}
         values = {name: value for name, value in others.items() if not isinstance(value, str)}
         if (best := summary.get("best_epoch")) is not None:
-            logger.log_metrics(values, step=int(best))
+            self._log(logger, values, "epoch", int(best))
         logger.finalize("failed" if failed else "success")
 
     def _advice(self) -> str:
@@ -146,6 +146,16 @@ class Guard(Logger):
         if logger is not None:
             with suppress(Exception):  # the first error has been printed
                 self._close(logger)
+
+
+class CSVGuard(Guard):
+    """Logs to a table, each line of which has its place in the column `epoch` or in the column `step`."""
+
+    def _log(self, logger: Any, row: Mapping[str, float], axis: Axis, place: int) -> None:
+        table = logger.experiment
+        table.log_metrics(dict(row), step=place)
+        table.metrics[-1][axis] = table.metrics[-1].pop("step")
+        logger.save()
 
 
 class TensorBoardGuard(Guard):

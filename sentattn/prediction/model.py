@@ -281,8 +281,8 @@ class LoadedRun(Run):
 
         Args:
             texts: One text, a list or series of texts, or a data frame of pandas or dictionary of columns, with a
-                column of texts. A missing value, a number and a text without a word have an empty prediction, whose
-                label is None. Frames of polars and pyarrow and data sets of Hugging Face become frames of pandas.
+                column of texts. A missing value and a text without a word have an empty prediction, whose label is
+                None. Frames of polars and pyarrow and data sets of Hugging Face become frames of pandas.
             text: The data frame's column of texts, or several, which are joined; None for those of the table that the
                 run was trained on, or `text`.
             batch_size: Texts in a batch.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentattn.data.tokenizer import NAME_END, Span
+from sentattn.errors import visible
 
 NO_TEXT, NO_LABEL, NGRAMS = "no text", "no label", "n-grams"
 OPTIONS = {"top": "Count", "threshold": "Share", "device": 'Literal["auto", "cpu", "cuda"]'}
@@ -32,8 +32,6 @@ Map: TypeAlias = Sequence[Sequence[float]]
 
 _LINE_BREAK = re.compile(r"\s*(?:<br\s*/?>\s*)+|\r\n?|[\u2028\u2029\x85]", re.IGNORECASE)
 _WORD = re.compile(r"\w")
-# They change the writing direction of all text that follows, also of the rest of the terminal's line.
-_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 class NGram(NamedTuple):
@@ -284,20 +282,6 @@ def _between(text: str) -> Piece:
     text = _LINE_BREAK.sub(lambda match: "\n" * min(2, max(1, match[0].lower().count("<br"))), text)
     is_read = text.startswith(NAME_END, len(text.rstrip()) - 1) or not _WORD.search(text)
     return Piece(visible(text)) if is_read else Piece(UNREAD, unread=True)
-
-
-def visible(text: str) -> str:
-    """Returns a text whose control characters, which a terminal or a browser would execute, are visible signs."""
-
-    def sign(character: str) -> str:
-        if character in "\n\t" or character.isprintable():
-            return character
-        if character < " " or character == "\x7f":
-            return chr(0x2400 + ord(character)) if character < " " else "\u2421"
-        is_unsafe = character in _DIRECTIONS or unicodedata.category(character) in ("Cc", "Cs")
-        return "\ufffd" if is_unsafe else character
-
-    return text if text.isprintable() else "".join(map(sign, text))
 
 
 def clipped(word: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Mapping
@@ -104,7 +105,9 @@ def check(settings: Settings, *, runs: int = 1, match_parameters: str | None = N
         for seconds, batch in zip(np.diff(ends), dataset, strict=True)
     )
     peak = decimal(environment.peak_memory_bytes())
-    print(f"Steps of {len(batches):,} an epoch: {timed}; {peak} of memory at most.")
+    accumulated = trainer.get("accumulate_grad_batches", 1)
+    each = f", each of {accumulated} batches; a batch" if accumulated > 1 else ""
+    print(f"Steps of {math.ceil(len(batches) / accumulated):,} an epoch{each}: {timed}; {peak} of memory at most.")
     states = [value for state in once.optimizers[0].state.values() for value in state.values()]
     weights = sum(parameter.nbytes for parameter in module.parameters())
     checkpoint = sum(value.nbytes for value in states if torch.is_tensor(value))

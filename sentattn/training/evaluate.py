@@ -22,7 +22,7 @@ from sentattn.console import TERMINAL_WIDTH, Progress, table_lines
 from sentattn.data.tokenizer import RULES
 from sentattn.distributed import ranks
 from sentattn.distributed.devices import MIXED, SINGLE, is_on_gpu
-from sentattn.errors import DataError, Fault, Pruned, RunError, UserError
+from sentattn.errors import DataError, Fault, Pruned, RunError, UserError, visible
 from sentattn.loggers import LoggedRun, build_loggers
 from sentattn.loggers.guard import Guard
 from sentattn.metrics import MAJORITY, class_metrics, format_value, majority_share
@@ -140,7 +140,7 @@ def _read_data(run: LoadedRun, settings: Node, split: str | None = None) -> Text
         data.test_only(split, classifier.labels, ordered=classifier.config["ordered"])
     with Progress() as progress:
         data.prepare(progress, words=classifier.tokenizer.words)
-    print("\n".join(data.report))
+    print(visible("\n".join(data.report)))
     classifier.open(data.tokenizer, data.states)
     if data.labels != classifier.labels:
         message = (
@@ -279,7 +279,8 @@ def evaluate_best(
 
             log_best_epoch(loggers, data, module.model, probabilities, epoch=result["best_epoch"])
     if len(predicted := set(probabilities["val"].argmax(axis=1).tolist())) == 1:
-        print(f"warning: the model predicts {data.labels[predicted.pop()]} for every validation row.", file=sys.stderr)
+        label = visible(data.labels[predicted.pop()])
+        print(f"warning: the model predicts {label} for every validation row.", file=sys.stderr)
     guess = math.log(len(data.labels))
     if row := next((row for row in recorder.rows if not row["val/log_loss"] <= DIVERGED * guess), None):  # NaN too
         print(

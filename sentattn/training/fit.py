@@ -28,7 +28,7 @@ from sentattn.data.cache import sha256
 from sentattn.data.datamodule import TextData
 from sentattn.data.tokenizer import SPECIALS, Tokenizer
 from sentattn.distributed import devices, ranks
-from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError
+from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError, visible
 from sentattn.loggers import require_installed
 from sentattn.metrics import ORDERED_ONLY
 from sentattn.models.classifier import TextClassifier
@@ -117,6 +117,8 @@ def fit(
             several = [FiniteLoss(), *own.values(), *callbacks, *points, *averaging(settings.ema_decay), recorder]
             trainer = build_trainer(settings.trainer, callbacks=several, loggers=loggers)
             start = run.last_checkpoint if resume else None
+            # Lightning does so only after it has read the checkpoint, whose float64 weights would be rounded.
+            trainer.precision_plugin.convert_module(module)
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
             if ranks.is_rank_zero():
                 result |= evaluate_best(
@@ -204,7 +206,16 @@ def explained_end(run: Run, signals: Signals) -> Iterator[None]:
 
 
 def choose_precision(trainer: Node) -> Node:
-    """Returns `trainer` settings with rank 0's precision in place of `trainer.precision=auto`, and prints it."""
+    """Returns `trainer` settings with rank 0's precision in place of `trainer.precision=auto`, and prints it.
+
+    Raises:
+        SettingError: If a CPU is to compute in float16, in place of which Lightning would take bfloat16 unasked.
+    """
+    is_free = trainer["accelerator"] == "auto" and not torch.backends.mps.is_available()
+    is_on_cpu = trainer["accelerator"] == "cpu" or (is_free and not devices.is_on_gpu(trainer))
+    if trainer.get("precision") == "16-mixed" and is_on_cpu:
+        message = "trainer.precision=16-mixed needs a GPU, and this is a CPU: type trainer.precision=bf16-mixed."
+        raise SettingError(Fault("trainer.precision", "resources", message))
     if trainer.get("precision") != devices.AUTO:
         return trainer
     if devices.is_on_gpu(trainer):
@@ -245,7 +256,7 @@ def build_data(settings: Settings, progress: Progress) -> TextData:
     with ranks.rank_zero_first():
         data.prepare(progress)
     progress.close()
-    print("\n".join(data.report))
+    print(visible("\n".join(data.report)))
     metric = settings.objective.metric
     if metric.partition("/")[2] in ORDERED_ONLY and not data.ordered:
         message = (

@@ -24,6 +24,7 @@ from sentattn.config.parameters import known
 from sentattn.config.types import Node
 from sentattn.data.batching import Batch
 from sentattn.distributed import ranks
+from sentattn.errors import first_line
 from sentattn.metrics import CONFUSION_METRICS, classifier_metrics
 from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.prediction.model import load
@@ -316,5 +317,10 @@ def build_optimizer(settings: Node, model: TextClassifier) -> Optimizer:
         groups = model.parameter_groups(settings["weight_decay_on"], known(node).parameters)
         if any(parameter.is_meta for parameter in model.parameters()):  # which some optimizers refuse
             groups = [{**group, "params": [nn.Parameter(torch.zeros(1))]} for group in groups]
-        optimizer: Optimizer = instantiate(node, Optimizer, params=groups)
+        try:
+            optimizer: Optimizer = instantiate(node, Optimizer, params=groups)
+        except RuntimeError as error:  # with which torch refuses what cannot go with `fused`
+            if not node.get("fused"):
+                raise
+            raise ValueError(f"{first_line(error)}: type optimizer.fused=false") from error
     return optimizer

@@ -81,7 +81,7 @@ class Cosine:
 
     Args:
         warmup_fraction: Share of the steps that rise.
-        final_fraction: Last learning rate as a share of the peak.
+        final_fraction: Share of the peak towards which the learning rate falls; one step more would reach it.
     """
 
     @checked

@@ -22,7 +22,7 @@ def test_a_test_needs_rows() -> None:
 def test_a_fused_optimizer_is_refused_with_clipping_in_float16() -> None:
     [fault] = faults(["trainer.precision=16-mixed"])
     assert (fault.key, fault.kind) == ("trainer.precision", "conflict")
-    assert "type optimizer.fused=false" in fault.message
+    assert "type trainer.precision=bf16-mixed, or optimizer.fused=false" in fault.message
     for mended in ("optimizer.fused=false", "trainer.gradient_clip_val=null", "optimizer=sgd"):
         compose(["trainer.precision=16-mixed", mended])
 

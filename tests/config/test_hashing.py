@@ -19,7 +19,6 @@ from sentattn.run import RUN_FORMAT
 WITHOUT_EFFECT = [
     *("trainer.num_sanity_val_steps=2", "trainer.log_every_n_steps=1"),
     *("trainer.profiler=simple", "trainer.detect_anomaly=true", "trainer.inference_mode=false"),
-    *("trainer.enable_autolog_hparams=false", "trainer.limit_predict_batches=3"),
 ]
 SAME = ["seed=4", "output_dir=x", "logger=none", "tags=[a]", "group=g", "test=false", "trainer.accelerator=cpu"]
 
@@ -65,6 +64,7 @@ def test_the_hash_ignores_settings_without_effect_on_the_result() -> None:
         "data.normalize=null",
         "trainer.max_epochs=5",
         "trainer.limit_train_batches=5",
+        "trainer.limit_train_batches=1",
         "trainer.deterministic=true",
         "trainer.gradient_clip_val=2.0",
         "trainer.accumulate_grad_batches=2",
@@ -124,6 +124,7 @@ def test_the_hash_of_a_setting_does_not_change(line: str, hashed: str) -> None:
         "optimizer.amsgrad=false",
         "trainer.accumulate_grad_batches=1",
         "trainer.limit_train_batches=null",
+        "trainer.limit_train_batches=1.0",
         "model.attention.dropout=0",
         "model.freeze_attention=false",
         "model.head.init=torch",
@@ -153,6 +154,7 @@ def test_a_typed_default_is_the_same_setting(line: str) -> None:
         ("loss.class_weight_power=0.5", "loss.class_weights=[1,2]"),
         ("loss.class_weight_reduction=mean", "loss.class_weights=none"),
         ("trainer.gradient_clip_algorithm=value", "trainer.gradient_clip_val=null"),
+        ("model.head.activation=tanh", "model.head.width=null"),
         ("data.num_buckets=3", "data.batching=sorted"),
         ("data.bucket_ratio=3", "data.batching=random"),
         ("data.train_seed=1", "data.train_size=null"),
@@ -186,6 +188,7 @@ def test_a_setting_that_does_nothing_makes_no_setting(line: str, cause: str, tmp
         ("data.test_seed=1", "data=table data.train=a data.test=b data.test_size=9"),
         ("model.attention.normalizer=sparsemax", ""),
         ("data.num_buckets=3", "data.batching=fixed"),
+        ("model.head.activation=tanh", "model.head.width=8"),
         ("model.embedding.dtype=bfloat16", "model=pretrained model.embedding.name=encoder"),
         ("loss.label_smoothing=0.4", "model=wide model/wide=none"),
         ("model.wide.share=0.2", "model/wide=ngrams"),
@@ -253,5 +256,14 @@ def test_hops_of_a_class_of_ones_own_count_whatever_its_other_settings_are() -> 
     for hops in (2, 3):
         settings = compose([])
         settings["model"]["attention"] = {"_target_": "mine.Mine", "query_from": "first", "hops": hops}
+        hashes.add(setting_hash(settings))
+    assert len(hashes) == 2
+
+
+def test_the_activation_of_a_head_of_ones_own_counts() -> None:
+    hashes = set()
+    for activation in ("relu", "tanh"):
+        settings = compose([])
+        settings["model"]["head"] = {"_target_": "mine.Mine", "activation": activation}
         hashes.add(setting_hash(settings))
     assert len(hashes) == 2

@@ -66,6 +66,7 @@ def test_lists_of_one_and_of_none(one: list[str], other: list[str]) -> None:
         "logger=[csv,wandb] logger.mlflow.experiment=x": ("logger.mlflow", "missing"),
         "logger=wandb logger.wandb.project=x": ("logger.wandb", "unknown"),
         OWN: ("callbacks.own._target_", "unsafe"),
+        f"callbacks.own.start=5 {OWN}": ("callbacks.own._target_", "unsafe"),
         "callbacks._target_=own_callbacks.Counting": ("callbacks._target_", "unsupported"),
     }.items(),
     ids=str,

@@ -90,7 +90,8 @@ def test_rows_of_the_document() -> None:
     ):
         assert re.search(f"^{line}", text, flags=re.MULTILINE), line
     assert "`params`" not in text
-    assert "None" not in text
+    assert not re.search(r"(?<!`)\bNone\b", text), "null, but for the letters of a cell"
+    assert "`None`, `null`, `NULL`" in text
 
 
 def test_every_row_has_as_many_cells_as_its_table() -> None:

@@ -74,6 +74,21 @@ def test_a_file_of_settings(saved: Path) -> None:
     assert read_request([f"from={saved / 'config.yaml'}"]) == read_request([f"from={saved}"])
 
 
+def test_the_latest_run_is_looked_up_once(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    latest = tmp_path / "outputs" / "demo" / "structured" / saved.name
+    latest.parent.mkdir(parents=True)
+    saved.rename(latest)
+    (latest / "model").mkdir()
+    (latest / "result.json").write_text('{"format": 2, "status": "finished"}')
+    monkeypatch.chdir(tmp_path)
+    request = read_request(["from=latest"])
+    assert request.origin is not None
+    assert request.origin.resolve() == latest
+    assert capsys.readouterr().err.count(saved.name) == 1
+
+
 def test_a_file_of_arguments(tmp_path: Path) -> None:
     best = write(tmp_path / "best.yaml", {"study": "x", "overrides": ["model=structured", "model.attention.hops=9"]})
     settings = read_request([f"from={best}", "seed=4"]).settings
@@ -142,6 +157,12 @@ def test_faults_of_the_commands_own_keys(words: list[str], key: str, kind: str, 
     [fault] = faults(words, read_request)
     assert (fault.key, fault.kind) == (key, kind)
     assert part in fault.message
+
+
+@pytest.mark.parametrize("option", ["--info", "--resolve", "--experimental-rerun=x"])
+def test_an_option_of_hydras_is_taken_for_no_setting(option: str) -> None:
+    [message] = messages(option)
+    assert message.endswith("--config-dir FOLDER, -m and --multirun.")
 
 
 def test_all_faults_at_once(saved: Path) -> None:

@@ -34,6 +34,7 @@ def test_stricter_and_owned_arguments_exist() -> None:
     stopping = parameters.imported("pytorch_lightning.callbacks.early_stopping.EarlyStopping").parameters
     sections = {"trainer": arguments, "data": table, "model.wide": wide, "model.embedding": ngrams}
     sections["callbacks.early_stopping"] = stopping
+    sections["optimizer"] = parameters.imported("torch.optim.adam.Adam").parameters
     assert set(FIXED_IN_TRAINING) <= {f"{section}.{name}" for section, names in sections.items() for name in names}
 
 

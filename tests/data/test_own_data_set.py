@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from list_source import ListSource
 from refusals import kinds, refused
@@ -91,6 +92,7 @@ class OwnSource(ListSource):
     ("made", "key", "kind"),
     [
         (OwnSource(), "data.val_size", "missing"),
+        (OwnSource(rows=[Row(f"text {i}", np.int64(i % 2)) for i in range(20)]), "data.val_size", "missing"),  # type: ignore[arg-type]
         (None, "data", "type"),
         (OwnSource(splits=("train", "valid")), "data", "type"),
         (OwnSource(splits="train"), "data", "type"),
@@ -103,10 +105,13 @@ class OwnSource(ListSource):
         (OwnSource(rows=[Row("a", "negative")]), "data", "type"),  # type: ignore[arg-type]
         (OwnSource(rows=[Row(b"a", 0)]), "data", "type"),  # type: ignore[arg-type]
         (OwnSource(rows=[("a", 0)]), "data", "type"),
+        (OwnSource(rows=[Row("a", 0, group=0)]), "data", "type"),  # type: ignore[arg-type]
+        (OwnSource(rows=[Row("half \ud800", 0)]), "text", "unreadable"),
     ],
 )
-def test_attributes_are_checked(made: object, key: str, kind: str, tmp_path: Path) -> None:
-    assert refused(Own(made, name="own", cache_dir=str(tmp_path)).prepare) == [(key, kind)]
+@pytest.mark.parametrize("limit", [None, 10])
+def test_attributes_are_checked(made: object, key: str, kind: str, limit: int | None, tmp_path: Path) -> None:
+    assert refused(Own(made, name="own", cache_dir=str(tmp_path), limit=limit).prepare) == [(key, kind)]
     assert not list(tmp_path.glob(".own*"))
 
 

@@ -76,13 +76,22 @@ def test_cached_vectors_are_those_of_torchtext(cached: Vectors, name: str, tmp_p
 
 
 @pytest.mark.parametrize(
-    "content", [b"no archive", ["a"], (["a"], {}, torch.zeros(2, 3), 3), (["a"], {}, torch.full((1, 3), torch.nan), 3)]
+    "content",
+    [
+        b"no archive",
+        b"the 0.1 0.2\n",
+        b"hello world",
+        ["a"],
+        (["a"], {}, torch.zeros(2, 3), 3),
+        (["a"], {}, torch.full((1, 3), torch.nan), 3),
+    ],
 )
 def test_another_file_is_refused(content: object, tmp_path: Path) -> None:
     path = tmp_path / "vectors.pt"
     path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
     fault = fault_of(lambda: read_vectors(str(path), ["a"], cache=tmp_path, mirror=None, progress=lambda *_: None))
     assert (fault.key, fault.kind) == ("data.vectors", "damaged")
+    assert "weights_only" not in fault.message, "it is not to be loaded in another way"
 
 
 @pytest.mark.parametrize(("name", "kind"), [("glove.6B.300d", "not_found"), ("glove.7B.50d", "unknown")])

@@ -268,7 +268,7 @@ def test_rows_are_filtered_and_picked(page: Page) -> None:
     assert picked.startswith("Row ")
     assert "negative" in picked
     assert page.driver.find_element(By.ID, "text").get_attribute("value")
-    assert page.driver.switch_to.active_element.text == picked
+    page.until(lambda: page.driver.switch_to.active_element.text == picked)
 
 
 @wide_only

@@ -31,7 +31,7 @@ def curve(directory: Path, name: str, metric: str = "train/loss") -> list[tuple[
     """The values of a metric by step, as a logger has them."""
     if name == "csv":
         with (directory / "csv" / "metrics.csv").open() as file:
-            return [(int(line["step"]), float(line[metric])) for line in csv.DictReader(file) if line[metric]]
+            return [(int(line["epoch"]), float(line[metric])) for line in csv.DictReader(file) if line[metric]]
     if name == "tensorboard":
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -51,11 +51,11 @@ def test_csv_has_epochs_and_settings(tmp_path: Path) -> None:
     with (run.path / "csv" / "metrics.csv").open() as file:
         lines = list(csv.DictReader(file))
     for row in map(json.loads, (run.path / "metrics.jsonl").read_text().splitlines()):
-        [line] = [line for line in lines if int(line["step"]) == row["epoch"] and line["val/accuracy"]]
+        [line] = [line for line in lines if line["epoch"] == str(row["epoch"]) and line["val/accuracy"]]
         metrics = {name: value for name, value in row.items() if "/" in name}
         assert {name: float(line[name]) for name in metrics} == pytest.approx(metrics)
     [tested] = [line for line in lines if line["test/accuracy"]]
-    assert int(tested["step"]) == float(tested["best_epoch"]) == run.result["best_epoch"]
+    assert int(tested["epoch"]) == float(tested["best_epoch"]) == run.result["best_epoch"]
     assert float(tested["test/accuracy"]) == pytest.approx(run.metrics["test/accuracy"])
     assert float(tested["seconds/total"]) > 0
     config = yaml.unsafe_load((run.path / "csv" / "hparams.yaml").read_text())
@@ -70,6 +70,7 @@ def test_csv_has_steps(tmp_path: Path) -> None:
     points = [row for row in rows if row["step/loss"]]
     assert [int(row["step"]) for row in points] == [5, 10, 15, 20]
     assert all(float(row["step/lr"]) > 0 for row in points)
+    assert all((row["epoch"] == "") == (row in points) and bool(row["step"]) == (row in points) for row in rows)
 
 
 @pytest.mark.parametrize("name", ["csv", "tensorboard", "mlflow"])

@@ -15,7 +15,7 @@ import wandb
 from encoder_files import write_encoder
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refused
+from refusals import assert_refused
 from runs_alike import rows
 from tiny import tiny
 from wandb_reader import log, read, records, table
@@ -291,8 +291,15 @@ def test_wandb_mode_disabled(
     assert not (tmp_path / "wandb").exists()
 
 
-def test_a_host_without_scheme_is_refused() -> None:
-    assert refused(lambda: logger(Path("x"), host="wandb.example.org")) == [("logger.host", "type")]
+@pytest.mark.parametrize(
+    ("words", "key"), [(["logger=wandb"], "logger.host"), (["logger=[csv,wandb]"], "logger.wandb.host")]
+)
+def test_a_host_without_scheme_is_refused_before_anything_is_written(
+    words: list[str], key: str, tmp_path: Path
+) -> None:
+    typed = tiny(f"output_dir={tmp_path}", *words, f"{key}=wandb.example.org")
+    assert_refused(lambda: fit(typed), key, "type", f"{key} must be", "wandb.example.org")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

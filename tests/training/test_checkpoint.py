@@ -50,6 +50,13 @@ def test_a_killed_run_resumes_to_the_same_result(model: str, tmp_path: Path) -> 
     assert_alike(whole.path, fit([f"resume={left}"]).path)
 
 
+def test_a_killed_run_in_float64_resumes_to_the_same_result(tmp_path: Path) -> None:
+    double = "trainer.precision=64-true"
+    whole = fit([*settings("structured", tmp_path / "whole"), double])
+    left = kill_in_the_second_epoch([*settings("structured", tmp_path / "cut"), double], tmp_path / "cut")
+    assert_alike(whole.path, fit([f"resume={left}"]).path)
+
+
 def test_a_run_killed_before_its_predictions_is_evaluated_again(tiny_run: Run, left: Path) -> None:
     (left / "predictions.parquet").unlink()
     assert_alike(tiny_run.path, fit([f"resume={left}"]).path)

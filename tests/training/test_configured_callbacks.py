@@ -68,10 +68,10 @@ def test_a_callback_that_fails_is_named_and_the_resumed_run_is_the_same(
     assert_alike(resumed.path, whole.path)
 
 
-def points(path: Path) -> list[tuple[str, str]]:
-    """The learning rates of Lightning's monitor by step."""
+def points(path: Path, name: str = "lr-Adam") -> list[tuple[str, str]]:
+    """The learning rates of Lightning's monitor, or other values, by step."""
     with (path / "csv" / "metrics.csv").open() as file:
-        return [(line["step"], line["lr-Adam"]) for line in csv.DictReader(file) if line["lr-Adam"]]
+        return [(line["step"], line[name]) for line in csv.DictReader(file) if line[name]]
 
 
 def test_values_of_callbacks_are_recorded_and_rates_of_the_monitor_are_points(whole: LoadedRun) -> None:
@@ -81,8 +81,9 @@ def test_values_of_callbacks_are_recorded_and_rates_of_the_monitor_are_points(wh
     assert (whole.path / "sources" / "own_callbacks.py").read_bytes() == source
     assert not any(name.startswith("lr-") for row in rows for name in row)
     steps, rates = zip(*points(whole.path), strict=True)
-    assert [int(step) for step in steps] == list(range(4, 30, 5))
+    assert [int(step) for step in steps] == list(range(5, 31, 5))
     assert all(float(rate) > 0 for rate in rates)
+    assert points(whole.path) == points(whole.path, "step/lr")
 
 
 def test_an_epoch_that_a_callback_stops_is_validated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,11 @@ def test_data_parts_steps_and_disk_are_printed(printed: str) -> None:
     assert re.search(r"^Disk: [\d.]+ kB .*; [\d.]+ [GT]B free", printed, re.M)
 
 
+def test_a_step_may_be_several_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    check(settings_of(tiny("trainer.accumulate_grad_batches=3")))
+    assert re.search(r"^Steps of 4 an epoch, each of 3 batches; a batch: ", capsys.readouterr().out, re.M)
+
+
 def test_devices_share_each_batch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(devices, "cores", lambda: 2)
     check(settings_of(tiny("trainer=ddp", "trainer.devices=2", "trainer.num_nodes=2")))

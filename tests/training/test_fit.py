@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import torch
-from refusals import refused
+from refusals import fault_of, refused
 from tiny import tiny
 
 from sentattn import fit
@@ -147,6 +148,7 @@ def test_unwritable_output_folder_is_refused_before_reading(tmp_path: Path) -> N
         (["trainer.accelerator=tpu"], ("trainer", "invalid")),
         (["objective.metric=val/quadratic_kappa"], ("objective.metric", "conflict")),
         (WITHOUT_MOMENTUM, ("optimizer", "conflict")),
+        (["optimizer.foreach=true"], ("optimizer", "conflict")),
     ],
 )
 def test_faulty_settings_leave_no_run(tmp_path: Path, words: list[str], fault: tuple[str, str]) -> None:
@@ -171,7 +173,9 @@ def test_parts_that_do_not_fit_are_refused_before_data_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, slot: str
 ) -> None:
     monkeypatch.setattr("sentattn.build.build_data", lambda settings: pytest.fail("data asked for"))
-    assert refused(lambda: fit([*line.split(), f"output_dir={tmp_path}"])) == [(slot, "conflict")]
+    fault = fault_of(lambda: fit([*line.split(), f"output_dir={tmp_path}"]))
+    assert (fault.key, fault.kind) == (slot, "conflict")
+    assert re.search(r"[^.]\.$", fault.message), "one full stop"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from refusals import kinds
+from refusals import assert_refused, kinds
 from tiny import tiny
 
 from sentattn import fit, train
@@ -139,6 +139,16 @@ def test_auto_is_shown_as_typed_and_resolved_by_check(capsys: pytest.CaptureFixt
     assert yaml.safe_load(capsys.readouterr().out)["trainer"]["precision"] == "auto"
     assert train.main([*words(Path("unused")), "check=true"]) == 0
     assert "bf16-mixed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [[], ["check=true"]])
+def test_float16_is_refused_on_a_cpu(tmp_path: Path, more: list[str]) -> None:
+    half = ["trainer.precision=16-mixed", "optimizer.fused=false"]
+    typed = tiny(*half, f"output_dir={tmp_path / 'outputs'}", *more)
+    assert_refused(
+        lambda: inspect.unwrap(train.main)(typed), "trainer.precision", "resources", "trainer.precision=bf16-mixed"
+    )
+    assert not (tmp_path / "outputs").exists()
 
 
 def refuse(*_: object) -> None:

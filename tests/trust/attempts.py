@@ -13,6 +13,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -184,7 +185,10 @@ def ended(pid: int, seconds: float) -> int | None:
 
 def kill(pid: int, *, group: bool) -> None:
     """Kills a process that runs, or its whole group."""
-    (os.killpg if group else os.kill)(pid, signal.SIGKILL)
+    if group:
+        with suppress(ProcessLookupError):  # it does not lead one yet
+            os.killpg(pid, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 
 

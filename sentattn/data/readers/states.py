@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Places: TypeAlias = NDArray[np.int64]
 STATES, OFFSETS, MASK = "states", "offsets", "mask"
+FILES = (f"{STATES}.npy", f"{OFFSETS}.npy", f"{MASK}.npy")
 SAFETENSORS, NPZ = ".safetensors", ".npz"
 TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".json")
 """Endings of tables that are looked for."""
@@ -41,6 +42,7 @@ class StateFile:
     Args:
         path: A `.safetensors` file, or a folder with `states.npy` and `offsets.npy` or `mask.npy`.
         key: The setting that names it.
+        name: What messages call it; by default its path.
 
     Attributes:
         states_MD: The states of all M places, padding included.
@@ -51,9 +53,9 @@ class StateFile:
 
     states_MD: Tensor
 
-    def __init__(self, path: Path, key: str) -> None:
-        self.path, self.key = path, key
-        with _readable(path, key):
+    def __init__(self, path: Path, key: str, name: str = "") -> None:
+        self.path, self.key, self.name = path, key, name or str(path)
+        with _readable(self.name, key):
             tensors = _mapped(path)
             types = {name: str(tensor.dtype).removeprefix("torch.") for name, tensor in tensors.items()}
             forms = [f"{name} {tuple(tensor.shape)} {types[name]}" for name, tensor in tensors.items()]
@@ -80,9 +82,9 @@ class StateFile:
                 )
             self.states_MD = states.reshape(-1, states.shape[-1])
 
-    def __reduce__(self) -> tuple[type[StateFile], tuple[Path, str]]:
+    def __reduce__(self) -> tuple[type[StateFile], tuple[Path, str, str]]:
         """Pickles the path, not the states."""
-        return StateFile, (self.path, self.key)
+        return StateFile, (self.path, self.key, self.name)
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -99,7 +101,7 @@ class StateFile:
             places = places[self._mask[row]]
         states_LD = self.states_MD[places[0] : places[-1] + 1]
         if not states_LD.isfinite().all() and not self.states_MD[places].isfinite().all():
-            message = f"{self.key}={self.path}: a state of row {row} is NaN or infinite."
+            message = f"{self.key}={self.name}: a state of row {row} is NaN or infinite."
             raise DataError(Fault(self.key, "range", message))
         return places
 
@@ -121,8 +123,8 @@ def open_states(path: str | Path, key: str, cache_dir: str | None = None) -> Sta
         raise DataError(Fault(key, "type", message))
     if path.suffix != NPZ:
         return StateFile(path, key)
-    with _readable(path, key), zipfile.ZipFile(path) as archive:
-        members = [archive.getinfo(name) for name in archive.namelist() if name in _files()]
+    with _readable(str(path), key), zipfile.ZipFile(path) as archive:
+        members = [archive.getinfo(name) for name in archive.namelist() if name in FILES]
         if (size := sum(info.file_size for info in members)) > MOST_UNPACKED:
             message = (
                 f"{key}={path} has {size / 1e9:.1f} GB unpacked, more than 4 GB: save it with sentattn.save_states."
@@ -130,13 +132,19 @@ def open_states(path: str | Path, key: str, cache_dir: str | None = None) -> Sta
             raise DataError(Fault(key, "range", message))
         folder = cache_folder(cache_dir) / f"npz-{sha256(path)[:16]}"
 
+        def read() -> StateFile | None:
+            with suppress(DataError):  # it is not there, or damaged
+                return StateFile(folder, key, str(path))
+            return None
+
         def write(fresh: Path) -> None:
             fresh.mkdir()
             for info in members:
                 with archive.open(info) as source, (fresh / info.filename).open("wb") as target:
                     shutil.copyfileobj(source, target)
+            StateFile(fresh, key, str(path))
 
-        return cached(folder, lambda: StateFile(folder, key) if folder.is_dir() else None, write, no_progress)
+        return cached(folder, read, write, no_progress)
 
 
 def rows_table(path: str | Path) -> Path | None:
@@ -147,7 +155,7 @@ def rows_table(path: str | Path) -> Path | None:
 
 
 @contextmanager
-def _readable(path: Path, key: str) -> Iterator[None]:
+def _readable(name: str, key: str) -> Iterator[None]:
     """Turns the errors of a file of states in the block into one message."""
     from safetensors import SafetensorError
 
@@ -155,9 +163,9 @@ def _readable(path: Path, key: str) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except (*DAMAGE, SafetensorError, ValueError, KeyError) as error:
+    except (*DAMAGE, SafetensorError, ValueError, KeyError, TypeError) as error:
         reason = (str(error) or "it ends too early").splitlines()[0].rstrip(".")
-        raise DataError(Fault(key, "damaged", f"{key}={path} must hold {FORMS}: {reason}.")) from error
+        raise DataError(Fault(key, "damaged", f"{key}={name} must hold {FORMS}: {reason}.")) from error
 
 
 def _mapped(path: Path) -> dict[str, Tensor]:
@@ -166,15 +174,11 @@ def _mapped(path: Path) -> dict[str, Tensor]:
     from safetensors import safe_open
 
     if path.is_dir():
-        files = [path / name for name in _files() if (path / name).is_file()]
+        files = [path / name for name in FILES if (path / name).is_file()]
         # A copy of a page on write, since torch warns of arrays that cannot be written.
         return {file.stem: torch.from_numpy(np.load(file, mmap_mode="c", allow_pickle=False)) for file in files}
     with safe_open(path, framework="pt") as tensors:
         return {name: tensors.get_tensor(name) for name in sorted({STATES, OFFSETS, MASK} & {*tensors.keys()})}
-
-
-def _files() -> list[str]:
-    return [f"{name}.npy" for name in (STATES, OFFSETS, MASK)]
 
 
 def _digest(file: Path) -> str:

@@ -14,6 +14,7 @@ import reprlib
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -137,7 +138,7 @@ def records(path: Path, columns: Sequence[str], hint: str = "", options: Options
         DataError: If the file is missing, damaged or of another format; the message names file and line.
     """
     require_table(path)
-    ending, _ = _ending(path)
+    ending, _ = endings(path)
     with reading(path, ""):
         if ending in BINARY:
             yield from BINARY[ending](path, columns, hint, options)
@@ -151,7 +152,7 @@ def dialect(path: Path, columns: Sequence[str], options: Options = DEFAULT) -> t
     with reading(path, ""), open_file(path) as stream:
         has_mark = stream.peek(3).startswith(codecs.BOM_UTF8)
         first = list(itertools.islice(text_lines(stream, str(path), options), MAX_HEADER_LINES))
-    return _delimiter(first, columns, ",", options), has_mark
+    return _delimiter(first, columns, ",", options, str(path)), has_mark
 
 
 def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> None:
@@ -165,17 +166,17 @@ def require_table(path: Path, key: str = "", *, also: Sequence[str] = ()) -> Non
         message = f"{key}: the rows were in memory (sentattn.fit(..., data=...)) and cannot be read again: {advice}"
         raise DataError(Fault(key, "not_found", message))
     existing(path, key)
-    ending, compression = _ending(path)
-    is_table = ending in ENDINGS and not (compression and ending in BINARY)
-    if path.is_dir() or not (is_table or path.suffix in also):
+    ending, compression = endings(path)
+    is_readable = ending in (TEXT if compression else (*ENDINGS, *also))
+    if path.is_dir() or not is_readable:
         legal = f"{', '.join((*also, *ENDINGS))}, and {', '.join(COMPRESSIONS)} after {', '.join(TEXT)}"
         advice = f"Type {path}/*.csv for its files." if path.is_dir() else "Save a spreadsheet as .xlsx or CSV (UTF-8)."
         message = f"{path} must be a file with one of these endings: {legal}. {advice}"
         raise DataError(Fault(key, "unsupported", message))
 
 
-def _ending(path: Path) -> tuple[str, str]:
-    """Returns the ending that determines the format, and that of the compression, "" for none."""
+def endings(path: Path) -> tuple[str, str]:
+    """Returns the ending that determines the format, and that of the compression or "", in lower case."""
     last = path.suffix.lower()
     return (Path(path.stem).suffix.lower(), last) if last in COMPRESSIONS else (last, "")
 
@@ -183,7 +184,7 @@ def _ending(path: Path) -> tuple[str, str]:
 def read_delimited(
     stream: IO[bytes], name: str, columns: Sequence[str], hint: str = "", options: Options = DEFAULT, *, delimiter: str
 ) -> Iterator[Record]:
-    """Yields the records of a CSV or TSV; empty lines and rows of empty fields are skipped.
+    """Yields the records of a CSV or TSV; empty lines are skipped, and rows of empty fields unless `keep_others`.
 
     The arguments are those of `records`; `delimiter` is preferred to the other `DELIMITERS` that split the header into
     the required columns. A repeated name of another column gets a number.
@@ -193,9 +194,9 @@ def read_delimited(
     """
     lines = text_lines(stream, name, options)
     first = list(itertools.islice(lines, MAX_HEADER_LINES))
-    delimiter = _delimiter(first, columns, delimiter, options)
+    delimiter = _delimiter(first, columns, delimiter, options, name)
     first[:1] = ["\n" if SEPARATOR.fullmatch(line) else line for line in first[:1]]
-    rows = _delimited_rows(itertools.chain(first, lines), name, delimiter, options.quotes)
+    rows = _delimited_rows(itertools.chain(first, lines), name, delimiter, options)
     yield from _read_rows(rows, name, columns, hint, options)
 
 
@@ -203,7 +204,7 @@ def _read_rows(
     rows: Iterator[tuple[int, list[str]]], name: str, columns: Sequence[str], hint: str, options: Options
 ) -> Iterator[Record]:
     """Yields the records of numbered rows of texts, the first of which may be a header."""
-    if (first_row := next(rows, None)) is None:
+    if (first_row := next((row for row in rows if any(row[1])), None)) is None:
         raise DataError(Fault("", "missing", f"{name} is empty."))
     header = first_row[1] if options.header else [*map(str, range(1, len(first_row[1]) + 1))]
     rows = rows if options.header else itertools.chain([first_row], rows)
@@ -225,20 +226,33 @@ def _read_rows(
         yield Record(f"line {number}", {unique[index]: fields[index] for index in indices})
 
 
-def _delimiter(first: Sequence[str], columns: Sequence[str], preferred: str, options: Options) -> str:
-    """Returns the delimiter that the first line names, or splits the header into the required columns, or the most."""
+def _delimiter(first: Sequence[str], columns: Sequence[str], preferred: str, options: Options, name: str) -> str:
+    """Returns the delimiter that the first line names, or splits the header into the required columns, or the most.
+
+    Without a header it is the only one that splits all of the first rows into as many fields, if there is one.
+
+    Raises:
+        DataError: If a CSV has no header, and several do.
+    """
     if first and (named := SEPARATOR.fullmatch(first[0])):
         return named[1]
     headers: dict[str, list[str]] = {}
+    even: list[str] = []
     for delimiter in dict.fromkeys([preferred, *DELIMITERS]):
-        try:
-            rows = csv.reader(first, delimiter=delimiter, quoting=_quoting(options.quotes), strict=True)
-            fields = next(filter(any, rows), [])
-            headers[delimiter] = fields if options.header else [*map(str, range(1, len(fields) + 1))]
-        except csv.Error:
-            headers[delimiter] = []
+        rows: list[list[str]] = []
+        with suppress(csv.Error):  # also of a text that goes on after these lines
+            rows += filter(any, csv.reader(first, delimiter=delimiter, quoting=_quoting(options.quotes), strict=True))
+        header = rows[0] if rows else []
+        headers[delimiter] = header if options.header else [*map(str, range(1, len(header) + 1))]
+        if not options.header and {*columns} <= {*headers[delimiter]} and {*map(len, rows)} == {len(header)} - {1}:
+            even.append(delimiter)
+    if len(even) > 1 and even[0] != "\t":
+        found = " and ".join(map(repr, even))
+        advice = f"name the delimiter in a line above them, such as sep={even[-1]}"
+        message = f"{name}: {found} split its first rows into as many fields each; {advice}."
+        raise DataError(Fault("", "conflict", message))
     fitting = [delimiter for delimiter, header in headers.items() if {*columns} <= {*header}]
-    return fitting[0] if fitting else max(headers, key=lambda delimiter: len(headers[delimiter]))
+    return [*even, *fitting, max(headers, key=lambda delimiter: len(headers[delimiter]))][0]
 
 
 def _quoting(quotes: bool | None) -> Literal[0, 3]:
@@ -246,10 +260,11 @@ def _quoting(quotes: bool | None) -> Literal[0, 3]:
 
 
 def _delimited_rows(
-    lines: Iterable[str], name: str, delimiter: str, quotes: bool | None
+    lines: Iterable[str], name: str, delimiter: str, options: Options
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields the rows of a CSV or TSV that are not empty, each with the line on which it begins."""
     csv.field_size_limit(MAX_CHARACTERS)
+    quotes = options.quotes
     reader = csv.reader(lines, delimiter=delimiter, quoting=_quoting(quotes), strict=True)
     while True:
         number = reader.line_num + 1
@@ -263,7 +278,7 @@ def _delimited_rows(
         if quotes is None and delimiter == "\t" and reader.line_num > number:
             lasts = f"a quote opens in the row that begins here, and closes in line {reader.line_num}"
             raise damaged(f"{name}, line {number}: {lasts}. {AS_TEXT} [data.]quotes=true joins the lines of a text.")
-        if any(fields):
+        if any(fields) or (options.keep_others and fields):
             yield number, fields
 
 
@@ -356,7 +371,9 @@ def read_excel(path: Path, columns: Sequence[str], hint: str = "", options: Opti
         sheet = pd.read_excel(path, engine="openpyxl", header=None, dtype=str, na_filter=False)
     except (ValueError, LookupError, SyntaxError) as error:
         raise damaged(f"{path} cannot be read as Excel ({str(error).splitlines()[0].rstrip('.')}).") from error
-    rows = ((number, list(row)) for number, row in enumerate(sheet.itertuples(index=False), start=1) if any(row))
+    numbered = [(number, [*row]) for number, row in enumerate(sheet.itertuples(index=False), start=1)]
+    last = max((number for number, row in numbered if any(row)), default=0)  # empty rows may follow
+    rows = (row for row in numbered[:last] if any(row[1]) or options.keep_others)
     yield from _read_rows(rows, str(path), columns, hint, options)
 
 

@@ -55,7 +55,7 @@ class Relation(Attention):
         if (score, gate) in (("linear", "softmax"), ("none", "sigmoid")):
             raise ValueError(
                 f"score={score} cannot go with gate={gate}: score=pairwise goes with both gates, linear with"
-                " sigmoid (a softmax cancels the first token's half), none with softmax."
+                " sigmoid (a softmax cancels the first token's half), none with softmax"
             )
         self.out_dim, self.hops = width, 1
         self.gate = gate

@@ -111,11 +111,23 @@ def test_rows_may_be_a_data_frame_and_float64_becomes_float32(tmp_path: Path) ->
         ((STATES.astype(np.int64), MASK), "path"),
         ((STATES, MASK, {"label": ["a"]}), "rows"),
         ((STATES, MASK, [1, 2, 3]), "data"),
+        ((list(STATES), MASK), "mask_or_offsets"),
+        (([],), "states"),
+        (([STATES[0], STATES[1, :, :2]],), "states"),
     ],
 )
 def test_what_does_not_fit_together_is_not_saved(tmp_path: Path, arguments: tuple[object, ...], key: str) -> None:
-    assert fault_of(lambda: sentattn.save_states(tmp_path / "s.safetensors", *arguments)).key == key
+    path = tmp_path / "s.safetensors"
+    fault = fault_of(lambda: sentattn.save_states(path, *arguments))
+    assert fault.key == key
+    assert key != "path" or f"path={path} " in fault.message
     assert not list(tmp_path.iterdir())
+
+
+def test_a_mask_of_numbers_is_a_mask(tmp_path: Path) -> None:
+    sentattn.save_states(tmp_path / "s.safetensors", STATES, MASK.astype(np.int64))
+    for states, own in zip(read(open_states(tmp_path / "s.safetensors", "data.train")), ROWS, strict=True):
+        np.testing.assert_array_equal(states, own)
 
 
 def with_states(change: Callable[[NDArray[np.float32]], object]) -> NDArray[np.float32]:
@@ -152,6 +164,8 @@ def in_the_directory(path: Path, at: int, value: int) -> Path:
         (lambda folder: written(folder / "a", states=np.array([{}, {}]), offsets=OFFSETS), "object"),
         (lambda folder: npz(folder / "a.npz", states=np.array([{}, {}]), offsets=OFFSETS), "object"),
         (lambda folder: npz(folder / "a.npz", other=FLAT), "none of these"),
+        (lambda folder: npz(folder / "a.npz", states=FLAT.astype(np.float64), offsets=OFFSETS), "a.npz must hold"),
+        (lambda folder: npz(folder / "a.npz", states=np.array(["a"]), offsets=OFFSETS), "a.npz must hold"),
         (lambda folder: in_the_directory(npz(folder / "a.npz", states=FLAT, offsets=OFFSETS), 6, 125), "version 12.5"),
         (lambda folder: in_the_directory(npz(folder / "a.npz", states=FLAT, offsets=OFFSETS), 8, 1), "encrypted"),
         (lambda folder: cut(npz(folder / "a.npz", states=FLAT, offsets=OFFSETS)), "zip"),
@@ -176,6 +190,14 @@ def test_a_large_npz_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatc
     monkeypatch.setattr(state_files, "MOST_UNPACKED", 100)
     path = npz(tmp_path / "a.npz", states=STATES, mask=MASK)
     assert_refused(lambda: open_states(path, "data.val", str(tmp_path)), "data.val", "range", "save_states")
+
+
+def test_a_damaged_entry_of_the_cache_is_unpacked_again(tmp_path: Path) -> None:
+    path = npz(tmp_path / "a.npz", states=STATES, mask=MASK)
+    open_states(path, "data.train", str(tmp_path / "cache"))
+    [entry] = (tmp_path / "cache").glob("npz-*/states.npy")
+    cut(entry)
+    assert len(read(open_states(path, "data.train", str(tmp_path / "cache")))) == len(ROWS)
 
 
 def test_members_of_an_npz_stay_in_the_cache(tmp_path: Path) -> None:

@@ -98,6 +98,36 @@ def test_semicolons_are_found_in_the_header() -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ("1;a film, number 0\n2;good, or not, or both\n", [["1", "a film, number 0"], ["2", "good, or not, or both"]]),
+        ("1;Guter Film, aber lang\n2;Schlecht\n", [["1", "Guter Film, aber lang"], ["2", "Schlecht"]]),
+        ("1,good; bad\n2,bad\n", [["1", "good; bad"], ["2", "bad"]]),
+        ('1,"good, ""or"" not"\n2,"bad; worse"\n', [["1", 'good, "or" not'], ["2", "bad; worse"]]),
+        ("sep=;\n1;a film, number 0\n2;a film, number 1\n", [["1", "a film, number 0"], ["2", "a film, number 1"]]),
+    ],
+)
+def test_the_delimiter_without_a_header_splits_all_rows_alike(content: str, rows: list[list[str]]) -> None:
+    assert values(content, columns=["1", "2"], header=False) == rows
+
+
+def test_two_delimiters_that_split_rows_without_a_header_are_refused() -> None:
+    content = "1;a film, number 0\n2;a film, number 1\n"
+    assert_refused(lambda: read(content, columns=["1", "2"], header=False), "", "conflict", "','", "';'", "sep=")
+    tabs = values("1\tgood, or not\n2\tbad, or not\n", columns=["1", "2"], header=False, delimiter="\t")
+    assert tabs == [["1", "good, or not"], ["2", "bad, or not"]]
+
+
+def test_rows_of_empty_fields_are_kept_where_all_rows_count(tmp_path: Path) -> None:
+    assert values('review\ngood\n""\n\nbad\n', columns=["review"], keep_others=True) == [["good"], [""], ["bad"]]
+    assert values("review,stars\na,5\n,\nb,4\n,\n", keep_others=True) == [["a", "5"], ["", ""], ["b", "4"], ["", ""]]
+    rows = [("review", "stars"), ("a", "5"), (None, None), ("b", "4"), (None, None)]
+    sheet = write_sheet(tmp_path / "book.xlsx", rows)
+    found = records(sheet, ["review"], options=OTHERS)
+    assert [record.values["review"] for record in found] == ["a", "", "b"]
+
+
+@pytest.mark.parametrize(
     ("content", "settings", "rows"),
     [
         # A name of a column has the delimiter of other tables, or a line break.
