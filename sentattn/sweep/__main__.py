@@ -67,12 +67,9 @@ LAST_TRIALS = 10
 def main(arguments: list[str]) -> None:
     """Runs the command."""
     if "status" in arguments:
-        from sentattn.sweep.journal import readable
-
         arguments.remove("status")
         for folder in _folders(arguments):
-            with readable(folder):
-                status(folder)
+            status(folder)
     else:
         sweep(arguments)
 
@@ -100,9 +97,11 @@ def status(folder: Path) -> None:
     from sentattn.sweep.plan import Objective
     from sentattn.sweep.records import front, records_of
 
-    study = journal.load(folder)
-    objectives = [Objective(metric, mode) for metric, mode in study.user_attrs["objectives"]]
-    records, working = records_of(study), journal.schedulers(folder)
+    with journal.readable(folder):
+        study = journal.load(folder)
+        objectives = [Objective(metric, mode) for metric, mode in study.user_attrs["objectives"]]
+        records = records_of(study)
+    working = journal.schedulers(folder)
     if not working:  # no process has recorded that its trials were interrupted
         records = [replace(trial, state="interrupted") if trial.state == "running" else trial for trial in records]
     counts = Counter(record.state for record in records)

@@ -56,7 +56,8 @@ def kill(what: str, owner: int, folder: Path) -> None:
 
 def output(process: subprocess.Popen[str]) -> str:
     text, _ = process.communicate(timeout=600)
-    if process.returncode == -signal.SIGKILL:  # its server may have been told to start a trial, and was not told which
+    if process.returncode == -signal.SIGKILL:
+        # Python's server of processes prints an EOFError if its scheduler was killed while it asked for a process.
         text = re.sub(r"Traceback .*\n(?:  .*\n)+EOFError\n", "", text)
     assert "Traceback" not in text, text
     return text

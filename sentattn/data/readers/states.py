@@ -142,7 +142,7 @@ def open_states(path: str | Path, key: str, cache_dir: str | None = None) -> Sta
             for info in members:
                 with archive.open(info) as source, (fresh / info.filename).open("wb") as target:
                     shutil.copyfileobj(source, target)
-            StateFile(fresh, key, str(path))
+            StateFile(fresh, key, str(path))  # what is wrong stays out of the cache
 
         return cached(folder, read, write, no_progress)
 

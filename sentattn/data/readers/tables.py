@@ -244,7 +244,8 @@ def _delimiter(first: Sequence[str], columns: Sequence[str], preferred: str, opt
             rows += filter(any, csv.reader(first, delimiter=delimiter, quoting=_quoting(options.quotes), strict=True))
         header = rows[0] if rows else []
         headers[delimiter] = header if options.header else [*map(str, range(1, len(header) + 1))]
-        if not options.header and {*columns} <= {*headers[delimiter]} and {*map(len, rows)} == {len(header)} - {1}:
+        is_even = len(header) > 1 and all(len(row) == len(header) for row in rows)
+        if is_even and not options.header and {*columns} <= {*headers[delimiter]}:
             even.append(delimiter)
     if len(even) > 1 and even[0] != "\t":
         found = " and ".join(map(repr, even))
