@@ -100,6 +100,7 @@ def status(folder: Path) -> None:
     with journal.readable(folder):
         study = journal.load(folder)
         objectives = [Objective(metric, mode) for metric, mode in study.user_attrs["objectives"]]
+        overrides = [str(word) for word in study.user_attrs["overrides"]]
         records = records_of(study)
     working = journal.schedulers(folder)
     if not working:  # no process has recorded that its trials were interrupted
@@ -111,7 +112,7 @@ def status(folder: Path) -> None:
     for record in records[-LAST_TRIALS:]:
         print(f"  {_line(record)}")
     best = front(records, [objective.mode for objective in objectives])
-    _print_best(folder, objectives, best, study.user_attrs["overrides"])
+    _print_best(folder, objectives, best, overrides)
     if (folder / REPORT_FILE).is_file():
         print(f"report: {folder / REPORT_FILE}")
 
