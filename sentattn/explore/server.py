@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import uvicorn
 from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, Field
 
@@ -321,6 +322,12 @@ def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
     @application.exception_handler(UserError)
     async def refuse(_: Request, error: UserError) -> Response:
         return _error(422, str(error))
+
+    @application.exception_handler(RequestValidationError)
+    async def refuse_values(_: Request, error: RequestValidationError) -> Response:
+        # FastAPI's own answer repeats the values, and fails for those that JSON lacks, such as NaN
+        faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        return _error(422, "; ".join(faults))
 
     @application.get("/{name}.js")
     def script(name: str) -> Response:
