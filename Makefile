@@ -3,6 +3,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 TESTS := $(RUN) -m pytest -m "not slow and not trust" -n auto --maxprocesses 4 --dist worksteal
+export PYTHONDONTWRITEBYTECODE := # else each process of a test compiles all that it imports
 
 .PHONY: demo test check site dist coverage slow trust lowest audit docs bench
 
