@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 4096
 REVIEW = json.dumps({"stars": 4.0, "text": "Good food, bad service.", "business_id": "a"}) + "\n"
+ARRAYS = json.dumps({"texts": ["Good food.", "Bad service."], "labels": [5, 1]})
 PREDICTED = "setting,seed,row,label,predicted\na,0,1,x,x\na,1,1,x,y\nb,0,1,x,x\nb,1,1,x,x\n"
 RANGE: dict[str, object] = {"key": "loss.penalty", "zero": False, "floor": 0.0, "when": {}, "written": "interval(0,1)"}
 DISTRIBUTION = '{"name": "FloatDistribution", "attributes": {"step": null, "low": 0.0, "high": 1.0, "log": false}}'
@@ -55,15 +56,16 @@ STEPS: list[dict[str, object]] = [
 JOURNAL = "".join(json.dumps({"worker_id": "1", **step}) + "\n" for step in STEPS)
 SWEEP = "study: s\nsampler: {name: random}\nspace: {optimizer.lr: 'interval(1e-4,1e-2)'}\nbudget: {trials: 1}\n"
 PLAN = (
-    "split: test\nmetric: accuracy\nmargin: 0.5\nseeds: [0, 1]\nbase: []\npairs: [{a: {setting: x}, b: {setting: y}}]\n"
+    "split: test\nmetric: accuracy\nmargin: 0.5\nseeds: [0, 1, 2]\nbase: []\n"
+    "pairs: [{a: {setting: x}, b: {setting: y}}]\n"
 )
 
 
 class Reader(NamedTuple):
-    """A kind of file: the name of one below its folder, a good one, and what reads it."""
+    """A kind of file: the name of one below its folder, the content of a good one, and what reads it."""
 
     name: str
-    good: bytes
+    good: Callable[[], bytes]
     read: Callable[[Path], object]
 
 
@@ -113,11 +115,18 @@ def predictions_of(path: Path) -> None:
     print(sentattn.leaderboard(table=str(path)))
 
 
-def command_of(module: str, words: str, path: Path) -> None:
-    """Runs a command, whose errors are those of a user."""
+def command_of(module: str, words: str, path: Path) -> object:
+    """Runs a command, whose errors are those of a user, and returns its exit code."""
     import importlib
 
-    importlib.import_module(module).main(words.format(path=path, folder=path.parent).split())
+    return importlib.import_module(module).main(words.format(path=path, folder=path.parent).split())
+
+
+def sweep_of(path: Path) -> None:
+    """Reads and checks a file of a sweep."""
+    from sentattn.sweep.config import read_plan
+
+    read_plan([f"sweep={path}"])
 
 
 def plan_of(path: Path) -> None:
@@ -159,9 +168,9 @@ def requests_of(path: Path) -> None:
         assert answer.status_code < 500, answer.text
 
 
-def parquet(columns: dict[str, list[object]]) -> bytes:
-    """Returns a table as bytes."""
-    pq.write_table(pa.table(columns), stream := io.BytesIO())
+def parquet() -> bytes:
+    """Returns a table of two rows."""
+    pq.write_table(pa.table({"text": ["Good.", "Bad."], "label": ["a", "b"]}), stream := io.BytesIO())
     return stream.getvalue()
 
 
@@ -172,9 +181,9 @@ def archive(name: str, content: bytes) -> bytes:
     return stream.getvalue()
 
 
-def states(save: Callable[..., None]) -> bytes:
+def states() -> bytes:
     """Returns states of two rows as NumPy stores them."""
-    save(stream := io.BytesIO(), states=np.ones((3, 2), np.float16), offsets=np.array([0, 1, 3]))
+    np.savez(stream := io.BytesIO(), states=np.ones((3, 2), np.float16), offsets=np.array([0, 1, 3]))
     return stream.getvalue()
 
 
@@ -193,75 +202,78 @@ def tokenizer() -> bytes:
     return str(made.to_str()).encode()
 
 
-TABLE: dict[str, list[object]] = {"text": ["Good.", "Bad."], "label": ["a", "b"]}
+def settings() -> bytes:
+    """Returns the settings of a training as its run stores them."""
+    from sentattn.config.compose import compose
+    from sentattn.run import yaml_text
+
+    return yaml_text(compose(["model=mean"])).encode()
+
+
 READERS = {
-    "yelp": Reader("reviews.json", REVIEW.encode(), reviews_of),
-    "zip": Reader("reviews.zip", archive("yelp_review_subset.json", REVIEW.encode()), reviews_of),
-    "csv": Reader("rows.csv", b'text,label\n"Good, bad",a\nBad,b\n', rows_of),
-    "tsv": Reader("rows.tsv", b"text\tlabel\nGood\ta\n", rows_of),
-    "json": Reader("rows.json", json.dumps([{"text": "Good", "label": "a"}]).encode(), rows_of),
-    "jsonl": Reader("rows.jsonl", b'{"text": "Good", "label": "a"}\n', rows_of),
-    "parquet": Reader("rows.parquet", parquet(TABLE), rows_of),
-    "vectors": Reader("vectors.txt", b"good 1 2 3\nbad 0.5 -1 2e-3\n", vectors_of),
-    "tokenizer": Reader("tokenizer.json", tokenizer(), tokenizer_of),
-    "npz": Reader("states.npz", states(np.savez), states_of),
-    "safetensors": Reader("states.safetensors", safetensors(), states_of),
-    "predictions": Reader("predictions.csv", PREDICTED.encode(), predictions_of),
+    "yelp": Reader("reviews.json", lambda: REVIEW.encode(), reviews_of),
+    "zip": Reader("reviews.zip", lambda: archive("yelp_review_subset.json", ARRAYS.encode()), reviews_of),
+    "csv": Reader("rows.csv", lambda: b'text,label\n"Good, bad",a\nBad,b\n', rows_of),
+    "tsv": Reader("rows.tsv", lambda: b"text\tlabel\nGood\ta\n", rows_of),
+    "json": Reader("rows.json", lambda: json.dumps([{"text": "Good", "label": "a"}]).encode(), rows_of),
+    "jsonl": Reader("rows.jsonl", lambda: b'{"text": "Good", "label": "a"}\n', rows_of),
+    "parquet": Reader("rows.parquet", parquet, rows_of),
+    "vectors": Reader("vectors.txt", lambda: b"good 1 2 3\nbad 0.5 -1 2e-3\n", vectors_of),
+    "tokenizer": Reader("tokenizer.json", tokenizer, tokenizer_of),
+    "npz": Reader("states.npz", states, states_of),
+    "safetensors": Reader("states.safetensors", safetensors, states_of),
+    "predictions": Reader("predictions.csv", lambda: PREDICTED.encode(), predictions_of),
     "run": Reader(
         "result.json",
-        b'{"format": 2, "status": "finished", "seed": 0}',
+        lambda: b'{"format": 2, "status": "finished", "seed": 0}',
         partial(command_of, "sentattn.list", "runs output_dir={folder}"),
     ),
-    "config": Reader(
-        "config.yaml",
-        b"format: 2\nseed: 0\nmodel: {name: mean}\n",
-        partial(command_of, "sentattn.train", "from={path} --cfg job"),
-    ),
+    "config": Reader("config.yaml", settings, partial(command_of, "sentattn.train", "from={path} --cfg job")),
     "journal": Reader(
         "sweeps/s/study.journal",
-        JOURNAL.encode(),
+        lambda: JOURNAL.encode(),
         partial(command_of, "sentattn.sweep.__main__", "status s output_dir={path.parents[2]}"),
     ),
-    "sweep": Reader(
-        "sweep.yaml", SWEEP.encode(), partial(command_of, "sentattn.sweep.__main__", "sweep={path} --cfg job")
-    ),
-    "explorer": Reader("request", b'{"text": "Good.", "model": 0, "token": 1, "pairs": true}', requests_of),
-    "plan": Reader("plan.yaml", PLAN.encode(), plan_of),
+    "sweep": Reader("sweep.yaml", lambda: SWEEP.encode(), sweep_of),
+    "explorer": Reader("request", lambda: b'{"text": "Good.", "model": 0, "token": 1, "pairs": true}', requests_of),
+    "plan": Reader("plan.yaml", lambda: PLAN.encode(), plan_of),
 }
 
 
-def read(reader: Reader, content: bytes, folder: Path) -> None:
-    """Reads bytes as a kind of file; any error but one for the user is a finding."""
-    from sentattn.errors import UserError
-
+def read(reader: Reader, content: bytes, folder: Path) -> object:
+    """Reads bytes as a kind of file, and returns what the reader returns, which is true for an error of a command."""
     path = folder / reader.name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    with (
-        contextlib.suppress(UserError),
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-    ):
-        reader.read(path)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        return reader.read(path)
+
+
+def read_random(reader: Reader, content: bytes, folder: Path) -> None:
+    """Reads bytes as a kind of file; any error but one for the user is a finding."""
+    from sentattn.errors import UserError
+
+    with contextlib.suppress(UserError):
+        read(reader, content, folder)
 
 
 def main(name: str, seconds: str, folder: str = "") -> None:
     """Fuzzes a reader for some seconds, or reads a file of bytes once."""
     reader, scratch = READERS[name], Path(tempfile.mkdtemp())
     if Path(seconds).is_file():
-        read(reader, Path(seconds).read_bytes(), scratch)
+        read_random(reader, Path(seconds).read_bytes(), scratch)
         return
     import atheris
 
     corpus = Path(folder or scratch) / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
-    (corpus / "good").write_bytes(reader.good)
     with atheris.instrument_imports(include=["sentattn"], enable_loader_override=False):
-        read(reader, reader.good, scratch)
+        (corpus / "good").write_bytes(good := reader.good())
+        assert not read(reader, good, scratch), f"the first input of {name} is refused"
     limits = [f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}", "-timeout=20", "-rss_limit_mb=4096"]
     atheris.Setup(
         [sys.argv[0], *limits, f"-artifact_prefix={corpus.parent}/", "-print_final_stats=1", str(corpus)],
-        lambda content: read(reader, content, scratch),
+        lambda content: read_random(reader, content, scratch),
     )
     atheris.Fuzz()
 
