@@ -140,6 +140,27 @@ def make_setting(
     return Setting(name, runs, deterministic, ordered)
 
 
+PLAN: dict[str, Any] = {
+    "split": "test",
+    "metric": "accuracy",
+    "margin": 0.5,
+    "seeds": [0, 1, 2],
+    "base": ["model=structured", "data=demo"],
+    "pairs": [
+        {"a": {"model/attention": "structured"}, "b": {"model/attention": "uniform"}},
+        {"a": {"model.freeze_attention": False}, "b": {"model.freeze_attention": True}},
+    ],
+}
+
+
+def write_plan(folder: Path, **changes: Any) -> Path:
+    """Writes a plan of two pairs with changes; what is None is left out."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "plan.yaml"
+    file.write_text(yaml.safe_dump({key: value for key, value in (PLAN | changes).items() if value is not None}))
+    return file
+
+
 def compare(folder: Path, split: str = "test", **options: Any) -> Comparison:
     """Returns the comparison of the runs in a folder, which have the same rows."""
     [comparison], _ = read_comparisons([folder], split=split)

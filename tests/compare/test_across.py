@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from refusals import refused
-from run_folders import lines, make_run, make_seeds
+from run_folders import PLAN, lines, make_run, make_seeds, write_plan
 from scipy import stats
 
 import sentattn
@@ -134,10 +133,8 @@ def test_a_gate_needs_seeds(tmp_path: Path) -> None:
 
 
 def test_a_plan_names_settings_of_a_table_and_data_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = {"split": "test", "metric": "f1_macro", "margin": 1, "seeds": [0, 1, 2], "base": []}
-    plan |= {"data": ["set0", "set1", "set2"], "pairs": [{"a": {"setting": "new"}, "b": {"setting": "old"}}]}
-    file = tmp_path / "plan.yaml"
-    file.write_text(yaml.safe_dump(plan))
+    plan = {"metric": "f1_macro", "base": [], "pairs": [{"a": {"setting": "new"}, "b": {"setting": "old"}}]}
+    file = write_plan(tmp_path, **plan, data=["set0", "set1", "set2"])
     words = [f"table={table(tmp_path)}", f"plan={file}", f"output_dir={tmp_path}"]
     report, figure = tmp_path / "page.html", tmp_path / "figure.png"
     assert main([*words, f"report={report}", f"figure={figure}"]) == 0
@@ -146,17 +143,13 @@ def test_a_plan_names_settings_of_a_table_and_data_sets(tmp_path: Path, capsys: 
     assert "of f1_macro" in output
     assert "Over data sets" in report.read_text(encoding="utf-8")
     assert figure.stat().st_size > 1000
-    file.write_text(yaml.safe_dump(plan | {"data": ["set0", "set7"]}))
+    write_plan(tmp_path, **plan, data=["set0", "set7"])
     assert main(words) == 2
-
-
-PLAN = {"split": "test", "metric": "accuracy", "margin": 0.5, "seeds": [0, 1, 2], "base": ["model=structured"]}
-ATTENTIONS = {"a": {"model/attention": "structured"}, "b": {"model/attention": "uniform"}}
 
 
 def test_another_setting_on_one_data_set_changes_no_planned_verdict(tmp_path: Path) -> None:
     datasets = ["demo", "imdb", "yelp"]
-    (file := tmp_path / "plan.yaml").write_text(yaml.safe_dump({**PLAN, "data": datasets, "pairs": [ATTENTIONS]}))
+    file = write_plan(tmp_path, base=["model=structured"], data=datasets, pairs=PLAN["pairs"][:1])
     for data in datasets:
         make_seeds(tmp_path / "runs", {"structured": 0.9, "lstm_mean": 0.7}, f"data={data}")
     verdicts = []

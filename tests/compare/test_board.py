@@ -89,12 +89,6 @@ def test_the_html_of_a_notebook_is_escaped_and_complete(folder: Path) -> None:
     assert "&lt;b&gt;&amp;model beats lstm_mean" in html
 
 
-def test_insight_is_in_text_and_html(run_copy: Path) -> None:
-    board = sentattn.leaderboard(run_copy, insight=20)
-    assert "Does the attention mean anything?" in str(board)
-    assert "Does the attention mean anything?" in board._repr_html_()
-
-
 def test_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     board = sentattn.leaderboard(folder)
     path = board.report(str(folder / "r.html"))

@@ -10,7 +10,6 @@ import yaml
 from run_folders import compare, make_run, make_seeds
 
 from sentattn.compare.comparison import Pair, read_comparisons
-from sentattn.compare.leaderboard import notes
 from sentattn.compare.statistics import difference
 from sentattn.run import yaml_text
 
@@ -217,13 +216,6 @@ def test_few_groups_of_rows_are_named_and_two_give_no_verdict(
     text = "\n".join(title for title, _ in found.messages)
     assert ("degrees of freedom" in text) is is_few
     assert ("too few, or too uneven" in text) is not tested
-
-
-def test_a_seed_far_from_the_others_is_named(tmp_path: Path) -> None:
-    make_seeds(tmp_path, {"structured": 0.8, "lstm_mean": 0.8}, seeds=4, rows=4000)
-    make_run(tmp_path, "model=structured", seed=4, accuracy=0.5, rows=4000)
-    [remark] = [text for text in notes(compare(tmp_path).settings) if "median" in text]
-    assert remark.startswith("structured: seed 4 is ")
 
 
 def test_of_more_than_six_settings_no_pair_is_explored_unless_asked_for(tmp_path: Path) -> None:

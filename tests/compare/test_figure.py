@@ -142,7 +142,7 @@ def test_no_text_is_cut_or_on_another(figure: Figure) -> None:
         assert not box.shrunk(0.8, 0.8).overlaps(its_box.shrunk(0.8, 0.8)), (text, other)
 
 
-@pytest.mark.parametrize(("name", "start"), [("f.pdf", b"%PDF"), ("f.SVG", b"<?xml"), ("f.png", b"\x89PNG")])
+@pytest.mark.parametrize(("name", "start"), [("f.pdf", b"%PDF"), ("f.SVG", b"<?xml")])
 def test_the_ending_decides(folder: Path, tmp_path: Path, name: str, start: bytes) -> None:
     before = "matplotlib.pyplot" in sys.modules
     assert main([str(folder), f"figure={tmp_path / name}"]) == 0
@@ -153,10 +153,17 @@ def test_the_ending_decides(folder: Path, tmp_path: Path, name: str, start: byte
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("f.jpg", "unsupported"), ("f", "unsupported"), ("none/f.pdf", "unwritable")]
+    ("name", "panels", "fault"),
+    [
+        ("f", [], ("figure", "unsupported")),
+        ("none/f.pdf", [], ("figure", "unwritable")),
+        ("f.pdf", ["bogus"], ("panels", "unknown")),
+    ],
 )
-def test_a_file_that_cannot_be(comparison: Comparison, tmp_path: Path, name: str, kind: str) -> None:
-    assert refused(lambda: Leaderboard([comparison]).figure(tmp_path / name)) == [("figure", kind)]
+def test_a_figure_that_cannot_be(
+    comparison: Comparison, tmp_path: Path, name: str, panels: list[str], fault: tuple[str, str]
+) -> None:
+    assert refused(lambda: Leaderboard([comparison]).figure(tmp_path / name, panels)) == [fault]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -170,11 +177,6 @@ def test_settings_with_the_same_number_of_training_rows_have_their_costs(tmp_pat
         train(tmp_path, f"model={model}", "data.train_size=100", accuracy=accuracy)
     [axes] = axes_of(draw(compare(tmp_path), ["cost"]))
     assert len(axes.containers) == 2
-
-
-def test_an_unknown_panel_is_refused(comparison: Comparison, tmp_path: Path) -> None:
-    board = Leaderboard([comparison])
-    assert refused(lambda: board.figure(tmp_path / "f.pdf", panels=["bogus"])) == [("panels", "unknown")]
 
 
 def test_a_hostile_name_is_text(comparison: Comparison) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from refusals import assert_refused
-from run_folders import compare, make_run
+from run_folders import PLAN, compare, make_run, write_plan
 
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
@@ -126,16 +125,8 @@ def test_validation_rows_of_folds_are_not_compared(tmp_path: Path) -> None:
 
 
 def test_a_plan_with_folds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    content = {
-        "split": "test",
-        "metric": "accuracy",
-        "margin": 0.5,
-        "seeds": [0],
-        "base": [*TABLE, "model=structured"],
-        "pairs": [{"a": {"model/attention": "structured"}, "b": {"model/attention": "uniform"}}],
-    }
-    plan, runs = tmp_path / "plan.yaml", tmp_path / "outputs"
-    plan.write_text(yaml.safe_dump(content))
+    plan = write_plan(tmp_path, seeds=[0], base=[*TABLE, "model=structured"], pairs=PLAN["pairs"][:1])
+    runs = tmp_path / "outputs"
     train(runs, "structured", [0], accuracy=0.9)
     words = [str(runs), f"plan={plan}", f"output_dir={tmp_path}"]
     assert main(words) == 2

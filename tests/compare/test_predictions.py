@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from refusals import fault_of, refused
+from refusals import refused
 from run_folders import compare, lines, make_run, make_seeds, write_predictions
 
 import sentattn
@@ -28,10 +28,8 @@ def read(folder: Path, frame: pd.DataFrame, *comparisons: Comparison, name: str 
     return add_tables([str(file)], comparisons, "test")
 
 
-@pytest.mark.parametrize("name", ["mine.csv", "mine.parquet"])
-def test_two_settings_are_a_declared_pair(tmp_path: Path, name: str) -> None:
-    shuffled = lines().sample(frac=1, random_state=0)
-    [found] = read(tmp_path, shuffled, name=name)
+def test_two_settings_are_a_declared_pair(tmp_path: Path) -> None:
+    [found] = read(tmp_path, lines().sample(frac=1, random_state=0))
     accuracies = {setting.name: setting.metrics["accuracy"].value for setting in found.settings}
     own = lines()
     expected = (own.label == own.predicted).groupby(own.setting).mean()
@@ -108,15 +106,16 @@ def test_a_damaged_table_is_refused(tmp_path: Path, change: Any, key: str, kind:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("name", "text", "kind"),
     [
-        ("a.parquet", b"PAR1 is not enough"),
-        ("two_columns.csv", b"setting,seed,seed,row,label,predicted\na,0,0,1,x,x\n"),
+        ("a.parquet", "PAR1 is not enough", "unreadable"),
+        ("two_columns.csv", "setting,seed,seed,row,label,predicted\na,0,0,1,x,x\n", "unreadable"),
+        *((name, "setting,row,label,predicted\na,0,x,x\n", "unsupported") for name in ("t.xlsx", "t.csv.xz", "t")),
     ],
 )
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    assert refused(lambda: add_tables([str(tmp_path / name)], [], "test")) == [("table", "unreadable")]
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str, text: str, kind: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert refused(lambda: add_tables([str(tmp_path / name)], [], "test")) == [("table", kind)]
 
 
 @pytest.mark.parametrize("row", ["row", "row_id"])
@@ -263,15 +262,6 @@ def test_texts_that_occur_twice_make_a_round_trip(tmp_path: Path) -> None:
     assert len(found.rows.row_ids) == 200
     [joined] = add_tables([str(file)], [compare(tmp_path / "runs")], "test")
     assert len(joined.settings) == 2
-
-
-@pytest.mark.parametrize("name", ["t.jsonl", "t.xlsx", "t.csv.xz", "t.parquet.gz", "t"])
-def test_a_file_of_another_format_is_refused(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("setting,row,label,predicted\na,0,x,x\n")
-    fault = fault_of(lambda: add_tables([str(tmp_path / name)], [], "test"))
-    assert (fault.key, fault.kind) == ("table", "unsupported")
-    assert ".csv, .tsv, .parquet" in fault.message
-    assert ".xlsx" not in fault.message.replace(name, "")
 
 
 @pytest.mark.parametrize("name", ["T.CSV", "t.tsv", "t.csv.gz", "T.Parquet"])

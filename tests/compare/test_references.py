@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -86,10 +85,8 @@ def test_references_are_runs_on_the_same_rows(tiny_run: Run, tmp_path: Path) -> 
     assert {one.name for one in again.settings} == {one.name for one in found.settings}
 
 
-def test_references_change_nothing_else(tiny_run: Run, tmp_path: Path) -> None:
-    again = tmp_path / "outputs" / "again"
-    shutil.copytree(tiny_run.path, again)
-    [comparison], _ = read_comparisons([tiny_run.path, again], split="test")
+def test_references_change_nothing_else(tiny_run: Run, run_copy: Path, tmp_path: Path) -> None:
+    [comparison], _ = read_comparisons([tiny_run.path, run_copy], split="test")
     runs = [replace(run, trials=26, ordered=True) for run in comparison.runs]
     [found] = add_references(["tfidf"], [replace(comparison, runs=runs)], tmp_path)
     [trained] = [setting for setting in found.settings if not setting.deterministic]
@@ -99,14 +96,14 @@ def test_references_change_nothing_else(tiny_run: Run, tmp_path: Path) -> None:
 
 
 def test_each_choice_of_training_rows_has_a_reference(tmp_path: Path) -> None:
-    for size, draw in ((60, 0), (60, 1), (80, 0), (80, 1)):
+    for size, draw in ((60, 0), (60, 1), (80, 0)):
         rows = [f"data.train_size={size}", f"data.train_seed={draw}"]
         train([*tiny(f"output_dir={tmp_path / 'runs'}", "trainer.max_epochs=1"), *rows])
     [comparison], _ = read_comparisons([tmp_path / "runs"], split="test")
     [found] = add_references(["tfidf"], [comparison], tmp_path)
     references = [setting for setting in found.settings if setting.deterministic]
     chosen = [(each.settings["data"]["train_size"], each.settings["data"]["train_seed"]) for each in references]
-    assert sorted(chosen) == [(60, 0), (60, 1), (80, 0), (80, 1)]
+    assert sorted(chosen) == [(60, 0), (60, 1), (80, 0)]
     assert {each.runs[0].result["rows"]["train"] for each in references} == {60, 80}
     [curve] = curves(references)
     assert list(curve.x) == [60, 80]
@@ -163,17 +160,8 @@ def test_a_training_an_evaluation_and_a_comparison(tiny_run: Run, tmp_path: Path
     )
 
 
-def test_the_best_epoch_of_a_training_has_the_metrics_of_its_result(tiny_run: Run) -> None:
-    rows = [json.loads(line) for line in (tiny_run.path / "metrics.jsonl").read_text().splitlines()]
-    best = rows[tiny_run.result["best_epoch"] - 1]
-    of_result = {name: value for name, value in tiny_run.metrics.items() if name.startswith("val/")}
-    assert {name: best[name] for name in of_result} == pytest.approx(of_result, abs=1e-6)  # other batches, other sums
-    assert any(value != float(f"{value:.6g}") for value in of_result.values())
-
-
-def test_a_reference(tmp_path: Path) -> None:
-    train(tiny(f"output_dir={tmp_path}", "trainer.max_epochs=1"))
-    [comparison], _ = read_comparisons([tmp_path], split="test")
+def test_a_reference(tiny_run: Run, tmp_path: Path) -> None:
+    [comparison], _ = read_comparisons([tiny_run.path], split="test")
     [found] = add_references(["nbsvm"], [comparison], tmp_path)
     [reference] = [one for one in found.settings if one.runs[0].result["model"] == "nbsvm"]
     path = reference.runs[0].run.path
@@ -183,14 +171,11 @@ def test_a_reference(tmp_path: Path) -> None:
         assert {name: found[name] for name in stored} == pytest.approx(stored, abs=EXACT)
 
 
-@pytest.mark.parametrize("name", ["accuracy", "f1_macro", "log_loss", "brier_score", "calibration_error"])
-def test_a_stored_metric_that_is_not_that_of_the_predictions(tiny_run: Run, tmp_path: Path, name: str) -> None:
-    path = tmp_path / "run"
-    shutil.copytree(tiny_run.path, path)
-    result = json.loads((path / "result.json").read_text())
-    result["format"] = 2
+@pytest.mark.parametrize("name", ["accuracy", "calibration_error"])
+def test_a_stored_metric_that_is_not_that_of_the_predictions(run_copy: Path, name: str) -> None:
+    result = json.loads((run_copy / "result.json").read_text())
     result["metrics"][f"test/{name}"] += 0.01
-    (path / "result.json").write_text(json.dumps(result))
-    fault, _ = faults_of(lambda: read_comparisons([path], split="test"))
+    (run_copy / "result.json").write_text(json.dumps(result))
+    fault, _ = faults_of(lambda: read_comparisons([run_copy], split="test"))
     assert fault.kind == "damaged"
     assert f"test/{name}" in fault.message

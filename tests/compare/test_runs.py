@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from sentattn.compare.report.page import page, part
 from sentattn.compare.runs import names
 from sentattn.config.compose import compose
 from sentattn.data import word_vectors
-from sentattn.run import Run, yaml_text
+from sentattn.run import yaml_text
 
 
 def test_seeds_of_a_setting_are_one_row(tmp_path: Path) -> None:
@@ -221,16 +220,12 @@ def test_a_run_without_its_settings_is_named_and_not_the_folder_of_its_model(tmp
         assert f"{without} " in one[0].message
 
 
-def test_word_vectors_are_not_trained_for_texts_alone(
-    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(tiny_run.path, run)
-    settings = yaml.safe_load((run / "config.yaml").read_text())
+def test_word_vectors_are_not_trained_for_texts_alone(run_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = yaml.safe_load((run_copy / "config.yaml").read_text())
     settings["data"]["vectors"] = "train"
-    (run / "config.yaml").write_text(yaml_text(settings))
+    (run_copy / "config.yaml").write_text(yaml_text(settings))
     monkeypatch.setattr(word_vectors, "train_vectors", None)  # a call would fail
-    [comparison], _ = read_comparisons([run], split="val")
+    [comparison], _ = read_comparisons([run_copy], split="val")
     _, texts = comparison.read_texts()
     assert tuple(texts.row_id) == comparison.rows.row_ids
     assert texts.texts(0)

@@ -27,7 +27,6 @@ from sentattn.compare.statistics import (
     group_df,
     jackknife,
     row_term,
-    seed_term,
     verdict,
     welch,
 )
@@ -260,11 +259,6 @@ def test_a_difference_has_a_sign_and_no_direction(first: int, second: int, seed:
 )
 def test_verdicts(value: float, p_difference: float, p_equivalence: float, expected: str) -> None:
     assert verdict(value, p_difference, p_equivalence) == expected
-
-
-def test_one_seed_has_no_seed_term() -> None:
-    with pytest.raises(AssertionError):
-        seed_term(np.array([0.5]))
 
 
 def predictions(seeds: int, rows: int, classes: int) -> tuple[Floats, np.ndarray]:
