@@ -37,10 +37,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_one_table_below_the_leaderboard(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(runs), "insight=20"]) == 0
+    assert main([str(runs), "insight=10"]) == 0
     out = capsys.readouterr().out
     assert max(len(line) for line in out.splitlines() if len(line.split()) > 1) <= 80
-    assert "20 of" in out.split("Does the attention mean anything?")[1].splitlines()[0]
+    assert "10 of" in out.split("Does the attention mean anything?")[1].splitlines()[0]
     heading = next(line for line in out.splitlines() if "C attn" in line)
     rows = {line.split()[0]: line for line in out.split(heading)[1].split("\n\n")[0].splitlines() if line.strip()}
     values = {name: rows[name].split()[1:] for name in ("structured", "lstm_mean")}
@@ -49,7 +49,7 @@ def test_one_table_below_the_leaderboard(runs: Path, capsys: pytest.CaptureFixtu
 
 
 def test_each_setting_has_one_row_and_only_what_applies(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(runs), "insight=20", "format=markdown"]) == 0
+    assert main([str(runs), "insight=10", "format=markdown"]) == 0
     heading, _, *rows = [
         line for line in capsys.readouterr().out.split("mean anything?")[1].splitlines() if "|" in line
     ]
@@ -61,11 +61,11 @@ def test_each_setting_has_one_row_and_only_what_applies(runs: Path, capsys: pyte
     assert len(found) == 3
     [wide] = (name for name in found if name.startswith("mean"))
     assert found[wide]["C attn"] != "-"  # by the attention over n-grams, which spreads over tokens
-    assert "Does the attention mean anything?" in sentattn.leaderboard(runs, insight=20)._repr_html_()
+    assert "Does the attention mean anything?" in sentattn.leaderboard(runs, insight=10)._repr_html_()
 
 
 def test_csv_is_a_frame_in_a_file_of_its_own(runs: Path, tmp_path: Path) -> None:
-    assert main([str(runs), "insight=20", "format=csv", f"output={tmp_path / 'board.csv'}"]) == 0
+    assert main([str(runs), "insight=10", "format=csv", f"output={tmp_path / 'board.csv'}"]) == 0
     board = list(csv.DictReader((tmp_path / "board.csv").read_text().splitlines()))
     assert {"accuracy", "settings"} <= board[0].keys()
     assert all(None not in row for row in board)
@@ -79,7 +79,7 @@ def test_csv_is_a_frame_in_a_file_of_its_own(runs: Path, tmp_path: Path) -> None
 
 
 def test_a_page_has_the_conclusion_and_the_table(runs: Path, tmp_path: Path) -> None:
-    assert main([str(runs), "insight=20", f"report={tmp_path / 'report.html'}"]) == 0
+    assert main([str(runs), "insight=10", f"report={tmp_path / 'report.html'}"]) == 0
     text = (tmp_path / "report.html").read_text()
     section = text.split("<h2>Does the attention mean anything?</h2>")[1].split("</section>")[0]
     assert section.index("probability of the predicted class") < section.index("<table>")

@@ -15,6 +15,7 @@ from run_folders import PLAN, compare, make_run, write_plan
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.leaderboard import heading
+from sentattn.compare.report.charts import learning_charts
 from sentattn.compare.statistics import AGREEMENT, average
 
 TABLE = ["data=table", "data.train=a.csv", "data.folds=5"]
@@ -144,8 +145,10 @@ def test_what_has_no_folds_is_refused(tmp_path: Path, word: str, capsys: pytest.
 
 
 def test_a_report_has_a_learning_curve_for_each_fold_and_no_texts(tmp_path: Path) -> None:
-    train(tmp_path, "structured", [0])
-    train(tmp_path, "lstm_mean", [0])
+    for run in [*train(tmp_path, "structured", [0]), *train(tmp_path, "lstm_mean", [0])]:
+        (run / "metrics.jsonl").write_text('{"epoch": 1, "val/accuracy": 0.8}\n')
+    [drawn] = learning_charts(compare(tmp_path).leaderboard)
+    assert len(drawn.figure.data) == 10
     assert main([str(tmp_path), f"report={tmp_path / 'report.html'}"]) == 0
     page = (tmp_path / "report.html").read_text()
     assert "5 folds x 1 seed" in page

@@ -22,6 +22,11 @@ from sentattn.errors import DataError
 CLASSES = ["no", "yes"]
 
 
+def with_probabilities(frame: pd.DataFrame) -> pd.DataFrame:
+    yes = np.where(frame.predicted == "yes", 0.8, 0.3)
+    return frame.assign(p_no=1 - yes, p_yes=yes)
+
+
 def read(folder: Path, frame: pd.DataFrame, *comparisons: Comparison, name: str = "mine.csv") -> list[Comparison]:
     file = folder / name
     frame.to_parquet(file) if file.suffix == ".parquet" else frame.to_csv(file, index=False)
@@ -62,9 +67,8 @@ def test_without_seeds_a_verdict_is_about_these_models(tmp_path: Path) -> None:
 
 
 def test_probabilities_groups_scores_and_data_sets_are_read(tmp_path: Path) -> None:
-    frame = lines()
-    yes = np.where(frame.predicted == "yes", 0.8, 0.3)
-    frame = frame.assign(p_no=1 - yes, p_yes=yes, score=np.arange(len(frame)) / 10, group=frame.row % 20)
+    frame = with_probabilities(lines())
+    frame = frame.assign(score=np.arange(len(frame)) / 10, group=frame.row % 20)
     other = frame.assign(data="b").rename(columns={"p_no": "p_north", "p_yes": "p_south"})
     other = other.replace({"no": "north", "yes": "south"})
     first, second = read(tmp_path, pd.concat([frame.assign(data="a"), other]))
@@ -150,8 +154,7 @@ def test_predictions_of_runs_make_a_round_trip(tmp_path: Path, ending: str) -> N
 
 
 def test_files_with_other_columns_are_one_table(tmp_path: Path) -> None:
-    yes = np.where(lines().predicted == "yes", 0.8, 0.3)
-    trained = lines().assign(p_no=1 - yes, p_yes=yes)
+    trained = with_probabilities(lines())
     [with_seeds, without_seeds] = [trained[trained.setting == name] for name in ("new", "old")]
     with_seeds.to_csv(first := tmp_path / "first.csv", index=False)
     single = without_seeds[without_seeds.seed == 0].drop(columns=["seed", "predicted"])
@@ -230,8 +233,7 @@ def test_a_model_may_miss_the_only_class(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [["mine", "mine"], ["a", "b"]])
 def test_settings_with_probabilities_may_stand_next_to_others(tmp_path: Path, keep: bool, data: list[str]) -> None:
     new, old = (frame.assign(data=name) for name, (_, frame) in zip(data, lines().groupby("setting"), strict=True))
-    yes = np.where(new.predicted == "yes", 0.8, 0.3)
-    new = new.assign(p_no=1 - yes, p_yes=yes) if keep else new.assign(p_no=1 - yes, p_yes=yes, predicted=None)
+    new = with_probabilities(new) if keep else with_probabilities(new).assign(predicted=None)
     file, again = tmp_path / "t.csv", tmp_path / "again.csv"
     pd.concat([old, new]).to_csv(file, index=False)
     assert main([f"table={file}", "format=predictions", f"output={again}"]) == 0
@@ -279,8 +281,7 @@ def test_what_a_setting_lacks_is_a_dash_and_single_models_have_no_seeds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     new, old = (frame for _, frame in lines(seeds=1).drop(columns="seed").groupby("setting"))
-    yes = np.where(new.predicted == "yes", 0.8, 0.3)
-    pd.concat([new.assign(p_no=1 - yes, p_yes=yes), old]).to_csv(file := tmp_path / "t.csv", index=False)
+    pd.concat([with_probabilities(new), old]).to_csv(file := tmp_path / "t.csv", index=False)
     assert main([f"table={file}"]) == 0
     output = capsys.readouterr().out
     assert "nan" not in output
