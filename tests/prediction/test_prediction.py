@@ -52,17 +52,6 @@ def test_json_has_all_fields_and_optional_ones_where_they_exist() -> None:
     assert clipped("a b c", [0, 2]).to_json()["cut"] is True
 
 
-def test_mean_attention_is_the_mean_of_each_column() -> None:
-    assert example("a b", [0.5, 0.5], [1.0, 0.0]).mean_attention == [0.75, 0.25]
-
-
-@pytest.mark.parametrize("maps", [[[[1.0, 0.0]]], [[[1.0], [1.0]]], [[[0.5, 0.5]] * 2, [[1.0]]]])
-def test_weights_of_other_lengths_fail_an_assertion(maps: list[list[list[float]]]) -> None:
-    for make in (lambda: paired("a b", *maps), lambda: example("a b", [0.5, 0.25, 0.25])):
-        with pytest.raises(AssertionError):
-            make()
-
-
 def spans_of(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in WORD.finditer(text)]
 

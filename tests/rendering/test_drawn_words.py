@@ -28,13 +28,6 @@ def test_words_are_drawn(place: str) -> None:
     assert DRAWN[place](pieces()) == DRAWN[place](pieces().in_words())
 
 
-@pytest.mark.parametrize("place", [place for place in DRAWN if place != "picture"])
-def test_a_word_is_whole_and_special_tokens_are_left_out(place: str) -> None:
-    drawn = str(DRAWN[place](pieces()))
-    assert "playing" in drawn
-    assert "CLS" not in drawn
-
-
 def test_json_keeps_pieces() -> None:
     record = pieces().to_json()
     assert record["tokens"] == ["[CLS]", "play", "ing", "not", "!", "12", "[SEP]"]

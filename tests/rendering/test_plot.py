@@ -13,14 +13,7 @@ from sentattn.rendering import html, png, save
 
 
 @pytest.mark.parametrize(
-    ("name", "start"),
-    [
-        ("a.png", b"\x89PNG"),
-        ("a.html", b"<!DOCTYPE html>"),
-        ("a.PNG", b"\x89PNG"),
-        ("a.pdf", b"%PDF"),
-        ("a.svg", b"<?xml"),
-    ],
+    ("name", "start"), [("a.html", b"<!DOCTYPE html>"), ("a.PNG", b"\x89PNG"), ("a.pdf", b"%PDF"), ("a.svg", b"<?xml")]
 )
 def test_the_ending_decides_and_nothing_else_is_left(tmp_path: Path, name: str, start: bytes) -> None:
     save([example()], tmp_path / name)

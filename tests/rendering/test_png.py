@@ -39,24 +39,12 @@ def words(count: int) -> str:
     return " ".join(f"word{i}" for i in range(count))
 
 
-def test_the_same_weights_give_the_same_picture_and_others_another_one() -> None:
-    first = picture([example(SENTENCE, peaked(10, at=0))])
-    assert first == picture([example(SENTENCE, peaked(10, at=0))])
-    assert first != picture([example(SENTENCE, peaked(10, at=8))])
-
-
 def test_the_darkest_cell_is_where_the_largest_weight_is() -> None:
     image = pixels([example("one two three", [0.1, 0.1, 0.8])])
     rows, columns = (abs(image - DARKEST).sum(axis=2) < 12).nonzero()
     assert rows.min() > 0.5 * DPI
     assert columns.min() > (png.MARGIN + 0.5) * DPI
     assert columns.max() < 2 * DPI
-
-
-def test_a_pdf_has_the_fonts_that_publishers_accept() -> None:
-    content = picture([example(SENTENCE, peaked(10, at=0))], "pdf")
-    assert b"/FontFile2" in content
-    assert b"/Type3" not in content
 
 
 def test_each_hop_adds_a_row() -> None:
