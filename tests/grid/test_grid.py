@@ -77,13 +77,6 @@ def test_finished_runs_are_skipped_and_interrupted_ones_resumed_first(tmp_path: 
     assert jobs[1].folder != failed
 
 
-def test_nothing_is_left_where_all_is_finished(tmp_path: Path) -> None:
-    make_run(tmp_path, 0, "20260101-000000-aaaa", status="finished")
-    one = grid(tmp_path, 1)
-    assert (one.waiting(), one.next()) == ([], None)
-    assert one.over()
-
-
 def test_a_run_on_other_rows_is_no_finished_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = (make_run(tmp_path, seed, f"20260101-000000-{seed}", status="finished") for seed in (0, 1))
     data = build.build_data(cell(tmp_path, 0).settings)
@@ -106,12 +99,13 @@ def test_finished_runs_count_where_the_data_cannot_be_read(tmp_path: Path, capsy
     assert "data.path=" in capsys.readouterr().err
 
 
-def test_what_fails_is_missing_or_tried_once_more_after_the_others(tmp_path: Path) -> None:
+def test_what_fails_is_missing_or_tried_once_more_in_its_folder_after_the_others(tmp_path: Path) -> None:
     one = grid(tmp_path, 5)
     codes = {0: [REFUSED], 1: [-9, 0], 2: [TRY_AGAIN, TRY_AGAIN], 3: [LOST, 0], 4: [0]}
-    order = []
+    order, folders = [], dict[int, Path]()
     while job := one.next():
         order.append(job.number)
+        assert folders.setdefault(job.number, job.folder) == job.folder
         text = end(one, job, codes[job.number].pop(0))
         assert text.startswith(("failed: ", "val/accuracy"))
     assert order == [0, 1, 2, 3, 4, 1, 2, 3]
@@ -119,13 +113,6 @@ def test_what_fails_is_missing_or_tried_once_more_after_the_others(tmp_path: Pat
     assert sorted(one.errors) == [0, 2]
     assert one.errors[0].startswith("it ended badly (log: ")
     assert "3 of 5" in one.over()
-
-
-def test_the_folder_of_a_run_that_has_failed_is_used_again(tmp_path: Path) -> None:
-    one = grid(tmp_path, 1)
-    first = ask(one)
-    end(one, first, -9)
-    assert ask(one).folder == first.folder
 
 
 def test_a_start_opens_each_file_of_finished_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

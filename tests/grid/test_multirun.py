@@ -64,21 +64,6 @@ def test_a_grid_that_is_killed_and_interrupted_reaches_the_results_of_one_that_i
     assert results(broken) == results(whole)
 
 
-def test_a_cell_that_fails_is_missing_and_the_others_are_compared(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--multirun", *tiny("optimizer.lr=0.01,1e30", f"output_dir={tmp_path}", "trainer.max_epochs=1")]
-    assert main(words) == 2
-    out, err = capfd.readouterr()
-    assert "demo, split test" in out
-    [line] = err.splitlines()
-    assert line.startswith("error: missing: lr=1e+30, ")
-    assert "NaN" in line
-    [path] = [file.parent for file in tmp_path.glob("demo/structured/*/predictions.parquet")]
-    assert Run(path).settings["optimizer"]["lr"] == 0.01
-    assert f"log: {tmp_path}" in line
-
-
 def test_under_torchrun_it_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.setenv(name, "0")

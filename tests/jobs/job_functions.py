@@ -22,7 +22,7 @@ def end(folder: Path, how: str, *_: object) -> None:
     print("it prints", flush=True)
     match how:
         case "refuse":
-            raise SettingError(Fault("x", "range", "x must be 2."))
+            raise SettingError(Fault("x", "range", "x must be 2.")) from RuntimeError("within a library")
         case "data":
             raise DataError(Fault("data.path", "damaged", "There are no rows."))
         case "disk":
