@@ -1,4 +1,4 @@
-"""Studies that are started several times with the same settings."""
+"""What the tests of sweeps share: settings that are composed once, and one thread."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
+import torch
 
 from sentattn.config.request import read_request
 from sentattn.sweep import resume
@@ -18,3 +19,10 @@ def composed_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(resume, "read_request", lambda words: composed(*words))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """A trial sets the threads of its process."""
+    yield
+    torch.set_num_threads(1)

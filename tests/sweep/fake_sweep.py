@@ -13,14 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from optuna.distributions import FloatDistribution
+import plans
 
 from sentattn.config import command_line
-from sentattn.config.search_space import Dimension
 from sentattn.jobs import pool, scheduler
 from sentattn.jobs.progress import JobProgress
 from sentattn.jobs.slots import Slot
-from sentattn.sweep.plan import Objective, Plan
+from sentattn.sweep.plan import Plan
 from sentattn.sweep.records import TrialReport, TrialTask
 from sentattn.sweep.study import SweepStudy
 
@@ -30,19 +29,8 @@ X = "loss.penalty"
 
 def plan(trials: int, **changed: Any) -> Plan:
     """A sweep over one number."""
-    usual: dict[str, Any] = {
-        "study": "fake",
-        "overrides": ("model=structured",),
-        "space": {X: Dimension(X, FloatDistribution(0, 1), written="interval(0,1)")},
-        "objectives": (Objective("val/accuracy", "max"),),
-        "trials": trials,
-        "sampler": {"name": "random"},
-        "pruner": {"name": "none"},
-        "retries": 3,
-        "failures": 10,
-        "keep": 1,
-    }
-    return Plan(**{**usual, **changed})
+    usual = {"study": "fake", "trials": trials, "retries": 3, "failures": 10, "keep": 1}
+    return plans.plan({X: "interval(0,1)"}, **{**usual, **changed})
 
 
 def fake_trial(given: Mapping[str, str], task: TrialTask, threads: int, devices: int) -> None:

@@ -9,6 +9,7 @@ from sentattn.config.groups import Choices
 from sentattn.config.search_space import When, read_dimension
 from sentattn.sweep.plan import Objective, Plan
 
+HOPS = {"model.attention.hops": "range(1,31)"}
 PRUNE: When = {"model/pooling": ("prune",)}
 SPACE: Mapping[str, str | tuple[str, When]] = {
     "model.attention.hops": "range(1,31)",

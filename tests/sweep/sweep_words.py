@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+import refusals
 import yaml
 
-from sentattn.errors import Fault, SettingError
+from sentattn.errors import Fault
 from sentattn.sweep.config import read_plan
 
 
 def faults(*words: str) -> tuple[Fault, ...]:
-    with pytest.raises(SettingError) as caught:
-        read_plan(words)
-    return caught.value.faults
+    return refusals.faults(words, read_plan)
 
 
 def kinds(*words: str) -> list[tuple[str, str]]:
-    return [(fault.key, fault.kind) for fault in faults(*words)]
+    return refusals.kinds(words, read_plan)
 
 
 def write(folder: Path, **content: object) -> str:

@@ -70,8 +70,9 @@ def assert_exact(folder: Path) -> None:
     assert all(map(json.loads, (folder / journal.JOURNAL).read_bytes().splitlines()))
 
 
+QUICK = {(3, "before", "random"), (12, "within", "random"), (19, "after", "random")}
 POINTS = [
-    pytest.param(write, mode, sampler, marks=() if write in (3, 12, 19) and sampler == "random" else pytest.mark.slow)
+    pytest.param(write, mode, sampler, marks=() if (write, mode, sampler) in QUICK else pytest.mark.slow)
     for sampler in ("random", "tpe")
     for mode in ("before", "within", "after")
     for write in range(WRITES)

@@ -11,7 +11,6 @@ from typing import Any
 import optuna
 import pyarrow.parquet as pq
 import pytest
-import torch
 import yaml
 from fake_jobs import InlinePool
 from fake_sweep import X, plan
@@ -26,6 +25,7 @@ from sentattn.run import Run
 from sentattn.sweep import __main__ as command
 from sentattn.sweep import search
 from sentattn.sweep.plan import Objective
+from sentattn.sweep.records import TrialReport
 from sentattn.sweep.search import SearchStudy, write_files, write_new_best
 from sentattn.sweep.study import SweepStudy
 
@@ -34,11 +34,15 @@ PAGE = "sentattn.sweep.report.page"
 
 
 @pytest.fixture
-def inline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials train in this process, one after another."""
     monkeypatch.setattr(search, "LocalPool", InlinePool)
-    yield
-    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def untrained(inline: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials end without a training."""
+    monkeypatch.setattr(search, "run_trial", lambda task, *_: TrialReport(task).end([0.5]))
 
 
 def words(folder: Path, *settings: str) -> list[str]:
@@ -64,26 +68,33 @@ def test_a_search_and_the_training_of_its_best_setting(tmp_path: Path, capsys: p
     assert "2 of 2 trials done" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("inline")
-def test_the_best_setting_is_confirmed_once_with_other_seeds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("untrained")
+def test_a_confirmation_that_is_asked_for_later_trains_once_with_other_seeds_on_the_devices_of_the_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [*words(tmp_path), "study=hops", "trials=1", "confirm=2", "seed=4", "slots=2"]
-    assert command.main(arguments) == 0
-    confirmed = json.loads((tmp_path / "sweeps" / "hops" / "confirm.json").read_text())
+    asked: list[tuple[str, int | None]] = []
+
+    def on_this_machine(options: SlotOptions, accelerator: str, jobs: int | None) -> list[Slot]:
+        asked.append((accelerator, jobs))
+        return find_slots(options, "cpu", jobs)
+
+    monkeypatch.setattr(search, "find_slots", on_this_machine)
+    arguments = [*words(tmp_path, "trainer.accelerator=auto"), "study=hops", "trials=1", "seed=4", "slots=2"]
+    assert command.main(arguments) == command.main([*arguments, "confirm=2"]) == 0
+    assert asked == [("auto", 1), ("auto", 2)]
+    assert "confirmed with 2 seeds" in capsys.readouterr().out
+    file = tmp_path / "sweeps" / "hops" / "confirm.json"
+    confirmed = json.loads(file.read_text())
     runs = [Run(Path(path)) for path in confirmed["runs"]]
     assert [run.settings["seed"] for run in runs] == confirmed["seeds"] == [5, 6]
     assert all("test/accuracy" in run.metrics for run in runs)
-    assert "confirmed with 2 seeds" in capsys.readouterr().out
-    (tmp_path / "sweeps" / "hops" / "confirm.json").unlink()
-    before = {*tmp_path.glob("demo/*/*")}
-    assert len(before) == 2
-    assert command.main(arguments) == 0
+    file.unlink()
+    assert command.main([*arguments, "confirm=2"]) == 0
     assert "confirmed with 2 seeds" in capsys.readouterr().out, "from the runs that there are"
-    assert {*tmp_path.glob("demo/*/*")} == before
+    assert {*tmp_path.glob("demo/*/*")} == {run.path for run in runs}
 
 
-@pytest.mark.usefixtures("inline")
+@pytest.mark.usefixtures("untrained")
 def test_the_studies_of_a_file_share_the_slots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "two.yaml"
     file.write_text(yaml.safe_dump({"studies": {"a": ["loss.penalty=0.1"], "b": ["loss.penalty=0.2"]}}))
@@ -96,7 +107,7 @@ def test_the_studies_of_a_file_share_the_slots(tmp_path: Path, capsys: pytest.Ca
     assert refused(lambda: sentattn.search(words(tmp_path), sweep=file)) == [("sweep", "unsupported")]
 
 
-@pytest.mark.usefixtures("inline")
+@pytest.mark.usefixtures("untrained")
 def test_rows_that_have_changed_are_refused(tmp_path: Path) -> None:
     rows = ["text,label", *(f"{word} {number},{word}" for word in ("good", "bad") for number in range(60))]
     file = tmp_path / "rows.csv"
@@ -108,7 +119,7 @@ def test_rows_that_have_changed_are_refused(tmp_path: Path) -> None:
     assert refused(lambda: sentattn.search(arguments, 2, study="rows")) == [("study", "conflict")]
 
 
-@pytest.mark.usefixtures("inline")
+@pytest.mark.usefixtures("untrained")
 def test_vectors_that_have_changed_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "vectors.txt"
     arguments = [word for word in words(tmp_path, f"data.vectors={file}") if "embedding.size" not in word]
@@ -156,7 +167,7 @@ class Interrupted(InlinePool):
         return super().ended(running, seconds)
 
 
-@pytest.mark.usefixtures("inline")
+@pytest.mark.usefixtures("untrained")
 def test_an_interruption_in_the_last_trial_prints_the_best_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,22 +181,7 @@ def test_an_interruption_in_the_last_trial_prints_the_best_setting(
     assert "resumes" not in out.err
 
 
-@pytest.mark.usefixtures("inline")
-def test_a_confirmation_that_is_asked_for_later_has_the_devices_of_the_trials(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[str, int | None]] = []
-
-    def on_this_machine(options: SlotOptions, accelerator: str, jobs: int | None) -> list[Slot]:
-        asked.append((accelerator, jobs))
-        return find_slots(options, "cpu", jobs)
-
-    monkeypatch.setattr(search, "find_slots", on_this_machine)
-    typed = [*words(tmp_path, "trainer.accelerator=auto"), "study=hops", "trials=1"]
-    assert command.main(typed) == command.main([*typed, "confirm=2"]) == 0
-    assert asked == [("auto", 1), ("auto", 2)]
-
-
+@pytest.mark.usefixtures("untrained")
 def test_an_interruption_in_the_last_trial_leaves_the_confirmation_to_the_same_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,6 +205,8 @@ def test_best_settings_of_several_objectives_and_of_no_trial(tmp_path: Path) -> 
             job = ask(study)
             values.append(job.values[X])
             tell(study, job, *reached)
+        write_new_best(study, {})
+        assert best_trial(study) == 1
     assert len(opened.best_trials) == 3
     assert opened.best_settings[:2] == ["model=structured", f"{X}={values[1]}"]
 

@@ -84,12 +84,21 @@ def test_a_study_of_an_earlier_format(tmp_path: Path, capsys: pytest.CaptureFixt
         assert line.startswith(f"error: study {folder} has format 1")
 
 
-def test_help_needs_nothing_heavy() -> None:
-    program = (
-        "import sys; from sentattn.sweep.__main__ import main; assert main(['--help']) == 0; "
-        "assert not {'torch', 'optuna', 'pytorch_lightning'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2], capture_output=True)
+LIGHT = """
+import sys
+from sentattn.sweep.__main__ import main
+assert main(["--help"]) == 0
+assert not {"torch", "optuna", "pytorch_lightning"} & {*sys.modules}
+import sentattn.sweep.search
+from sentattn.sweep.config import read_plan
+read_plan(["sweep=default"])
+heavy = {"torch", "pytorch_lightning", "wandb", "plotly", "scipy", "sklearn", "pyarrow", "optuna.visualization"}
+assert not heavy & {*sys.modules}
+"""
+
+
+def test_help_a_plan_and_a_scheduler_need_nothing_heavy() -> None:
+    subprocess.run([sys.executable, "-c", LIGHT], check=True, cwd=Path(__file__).parents[2], capture_output=True)
 
 
 def sweep(folder: Path, *words: str) -> subprocess.Popen[str]:
