@@ -1,4 +1,4 @@
-"""Best trials, importances of settings on trials whose answer is known, and cautions."""
+"""Importances of settings on trials whose answer is known, and cautions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any, Literal
 
 import pytest
 from fake_records import record
-from plans import plan
+from plans import HOPS, plan
 
 from sentattn.config.groups import Choices
 from sentattn.config.search_space import Value, read_dimension
 from sentattn.sweep.plan import Objective
-from sentattn.sweep.records import Record, front
+from sentattn.sweep.records import Record
 from sentattn.sweep.report import Findings, as_study, edge, importances
 
 ACCURACY = Objective("val/accuracy", "max")
-MODES = ("max", "min")
 ENOUGH = [record(number, 0.5, values={"model.attention.hops": 10 + number}) for number in range(12)]
 SPACE = {
     "optimizer.lr": "tag(log,interval(1e-4,1))",
@@ -57,28 +56,6 @@ def test_few_or_equal_trials_have_none() -> None:
     assert importances(same, one, 0) == {}
     failed = [record(trial.number, None, values=trial.values) for trial in random_trials(20)]
     assert importances(failed, one, 0) == {}
-
-
-def test_the_most_balanced_point_by_hand() -> None:
-    # Accuracy from 0.90 (best) to 0.80, latency from 1 (best) to 5: distances to (0.90, 1) in shares of these ranges
-    # are 1 for both ends; the middle point lies at (0.2, 0.25), at sqrt(0.04 + 0.0625) = 0.32.
-    found = [record(n, one) for n, one in enumerate([(0.90, 5.0), (0.88, 2.0), (0.80, 1.0)])]
-    assert [one.number for one in front(found, MODES)] == [1, 0, 2]
-    assert front(found[:1], MODES) == found[:1]
-
-
-@pytest.mark.parametrize(("mode", "number"), [("max", 1), ("min", 0)])
-def test_the_first_of_equals_is_the_best(mode: Literal["max", "min"], number: int) -> None:
-    found = [record(0, 0.5), record(1, 0.7), record(2, 0.7), record(3, 0.5)]
-    [best] = front(found, [mode])
-    assert best.number == number
-
-
-def test_a_front_has_every_trial_that_no_other_one_beats_equals_included() -> None:
-    values = [(0.9, 5.0), (0.8, 1.0), (0.8, 2.0), (0.8, 1.0), (0.7, 1.5)]
-    found = [record(n, one) for n, one in enumerate(values)]
-    assert sorted(one.number for one in front([*found, record(5)], MODES)) == [0, 1, 3]
-    assert front([record(0)], MODES) == []
 
 
 def test_only_complete_trials_have_parameters_and_values_in_optuna() -> None:
@@ -138,7 +115,7 @@ def test_a_caution_where_legal_values_lie_beyond_the_best(
 
 
 def test_a_caution_about_few_trials(tmp_path: Path) -> None:
-    one = plan({"model.attention.hops": "range(1,31)"})
+    one = plan(HOPS)
     assert cautions(one, tmp_path, ENOUGH) == []
     [text] = cautions(one, tmp_path, ENOUGH[:3])
     assert text.startswith("Only 3 ")
@@ -146,7 +123,7 @@ def test_a_caution_about_few_trials(tmp_path: Path) -> None:
 
 def test_a_caution_about_trials_within_the_spread_of_confirmed_seeds(tmp_path: Path) -> None:
     """Values 0.80 and 0.82: standard deviation 0.0141421, t(0.975, 1) = 12.7062; times the root of 2: 0.254124."""
-    one = plan({"model.attention.hops": "range(1,31)"})
+    one = plan(HOPS)
     found = [
         record(0, 0.9, values={"model.attention.hops": 15}),
         *(record(n, 0.6) for n in range(1, 11)),

@@ -11,7 +11,6 @@ from optuna.trial import TrialState
 from plans import plan
 
 from sentattn.config.search_space import suggest
-from sentattn.errors import Fault
 from sentattn.sweep.config import read_plan
 from sentattn.sweep.plan import (
     PRUNERS,
@@ -39,7 +38,7 @@ def go_on(one: Plan, storage: BaseStorage, count: int) -> list[dict[str, Any]]:
     return [trial.params for trial in study.trials]
 
 
-@pytest.mark.parametrize("name", ["qmc", "nsgaii", "tpe"])
+@pytest.mark.parametrize("name", ["qmc", "nsgaii", "tpe", "random"])
 def test_samplers_go_on_where_they_were(name: str) -> None:
     space = {"optimizer.lr": "interval(0.001,1)", "loss.label_smoothing": "interval(0,1)"}
     one, parts = plan(space, sampler={"name": name}), InMemoryStorage()
@@ -84,68 +83,20 @@ def test_samplers_are_optunas_with_our_seed(name: str) -> None:
     assert [trial.params for trial in first.trials] == [trial.params for trial in second.trials]
 
 
-@pytest.mark.parametrize("name", ["tpe", "random", "nsgaii"])
-def test_a_continued_study_has_draws_of_its_own(name: str) -> None:
-    one = plan(NUMBERS, sampler={"name": name})
-    draws = []
-    for past in (0, 1, 2):
-        study = optuna.create_study(sampler=build_sampler(one, past=past))
-        draws.append(tuple(study.ask({key: d.distribution for key, d in one.space.items()}).params.items()))
-    assert len(set(draws)) > 1
-
-
-def test_our_defaults_and_what_replaces_them() -> None:
+def test_what_is_set_replaces_our_defaults() -> None:
     sampler = build_sampler(plan(sampler={"name": "nsgaii", "population_size": 7}))
     assert isinstance(sampler, optuna.samplers.NSGAIISampler)
     assert sampler.population_size == 7
-    assert isinstance(build_sampler(plan(sampler={"name": "nsgaii"})), optuna.samplers.NSGAIISampler)
-
-
-def kinds(faults: list[Fault]) -> list[tuple[str, str]]:
-    return [(fault.key, fault.kind) for fault in faults]
-
-
-@pytest.mark.parametrize(
-    ("sampler", "key", "kind"),
-    [
-        ({"name": "tpee"}, "sampler", "unknown"),
-        ({"name": "tpe", "_target_": "optuna.samplers.RandomSampler"}, "sampler._target_", "unknown"),
-        ({"name": 3}, "sampler", "unknown"),
-        ({"name": "tpe", "multivariat": True}, "sampler.multivariat", "unknown"),
-        ({"name": "tpe", "multivariate": 3}, "sampler.multivariate", "type"),
-        ({"name": "tpe", "multivariate": False, "group": True}, "sampler", "conflict"),
-        ({"name": "random", "seed": 3}, "sampler.seed", "unknown"),
-        ({"name": "nsgaii", "population_size": 1}, "sampler", "conflict"),
-    ],
-)
-def test_faults_of_a_sampler(sampler: dict[str, object], key: str, kind: str) -> None:
-    assert kinds(check_sampler(sampler, plan(NUMBERS).space, 1)) == [(key, kind)]
 
 
 def test_cmaes_needs_its_package_one_objective_and_two_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    cmaes, conflict = {"name": "cmaes"}, [("sampler", "conflict")]
+    def kinds(space: dict[str, str], objectives: int) -> list[str]:
+        return [fault.kind for fault in check_sampler({"name": "cmaes"}, plan(space).space, objectives)]
+
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert kinds(check_sampler(cmaes, plan(NUMBERS).space, 1)) == conflict
+    assert kinds(NUMBERS, 1) == ["conflict"]
     monkeypatch.setattr("importlib.util.find_spec", lambda _: "found")
-    assert check_sampler(cmaes, plan(NUMBERS).space, 1) == []
-    assert kinds(check_sampler(cmaes, plan(NUMBERS).space, 2)) == conflict
-    assert kinds(check_sampler(cmaes, plan(FINITE).space, 1)) == conflict
-
-
-@pytest.mark.parametrize(
-    ("pruner", "objectives", "repeats", "key", "kind"),
-    [
-        ({"name": "medain"}, 1, 1, "pruner", "unknown"),
-        ({"name": "median"}, 2, 1, "pruner", "conflict"),
-        ({"name": "median"}, 1, 3, "pruner", "conflict"),
-        ({"name": "wilcoxon"}, 1, 1, "pruner", "conflict"),
-        ({"name": "percentile", "percentile": 120.0}, 1, 1, "pruner", "conflict"),
-        ({"name": "threshold"}, 1, 1, "pruner", "conflict"),
-        ({"name": "none", "x": 1}, 1, 1, "pruner.x", "unknown"),
-    ],
-)
-def test_faults_of_a_pruner(pruner: dict[str, object], objectives: int, repeats: int, key: str, kind: str) -> None:
-    assert kinds(check_pruner(pruner, objectives, repeats)) == [(key, kind)]
+    assert (kinds(NUMBERS, 1), kinds(NUMBERS, 2), kinds(FINITE, 1)) == ([], ["conflict"], ["conflict"])
 
 
 @pytest.mark.parametrize(("objectives", "repeats"), [(1, 1), (1, 4), (2, 1), (2, 4)])

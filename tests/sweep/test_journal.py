@@ -17,7 +17,7 @@ import pytest
 from full_disk import no_room
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from plans import plan
+from plans import HOPS, plan
 from refusals import assert_refused, refused
 from studies import ask, read, run, states, tell, train
 from studies import refused as not_opened
@@ -28,7 +28,6 @@ from sentattn.sweep.config import read_plan
 from sentattn.sweep.study import SweepStudy
 
 pytestmark = pytest.mark.usefixtures("composed_once")
-HOPS = {"model.attention.hops": "range(1,31)"}
 
 
 def lines(folder: Path) -> list[bytes]:
@@ -130,9 +129,8 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert [(fault.key, fault.kind) for fault in caught.value.faults] == [("study", "unwritable")]
 
 
-@pytest.mark.parametrize("name", ["study.db", "storage.json"])
-def test_a_study_of_an_earlier_format_is_refused(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).touch()
+def test_a_study_of_an_earlier_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "storage.json").touch()
     assert not_opened(plan(HOPS), tmp_path) == [("format", "unsupported")]
     assert refused(lambda: read(tmp_path)) == [("format", "unsupported")]
     assert not (tmp_path / journal.JOURNAL).exists()
@@ -144,12 +142,6 @@ def test_a_journal_of_another_format_is_refused(tmp_path: Path, found: int | Non
     journal.load(tmp_path).set_user_attr("format", found)
     assert not_opened(plan(HOPS), tmp_path) == [("format", "unsupported")]
     assert refused(lambda: read(tmp_path)) == [("format", "unsupported")]
-
-
-def test_a_study_that_is_not_there_is_answered_with_the_closest(tmp_path: Path) -> None:
-    run(plan(trials=1), tmp_path / "imdb-hops")
-    with pytest.raises(RunError, match="Did you mean 'imdb-hops'"):
-        journal.load(tmp_path / "imdb-hop")
 
 
 def test_a_folder_without_a_study(tmp_path: Path) -> None:

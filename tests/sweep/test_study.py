@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
-import optuna
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
-from plans import plan
+from plans import HOPS, plan
 from refusals import assert_refused, refused
 from studies import ask, read, report, run, states, tell, train
 
 from sentattn.errors import Fault, TrainingError
 from sentattn.jobs.pool import LOST, REFUSED, explain
-from sentattn.sweep.plan import DEFAULTS, Objective
+from sentattn.sweep.plan import Objective
 from sentattn.sweep.records import TrialTask
 from sentattn.sweep.study import SweepStudy
 
 pytestmark = pytest.mark.usefixtures("composed_once")
-HOPS = {"model.attention.hops": "range(1,31)"}
 
 
 def opened(folder: Path, **others: Any) -> Any:
@@ -36,16 +33,6 @@ def test_the_budget_is_met_exactly_and_another_start_does_nothing(tmp_path: Path
     assert run(plan(), tmp_path) == []
     assert run(plan(trials=12), tmp_path) == [10, 11]
     assert states(tmp_path) == {"complete": 12}
-
-
-def test_no_more_trials_start_than_the_budget_may_need(tmp_path: Path) -> None:
-    with opened(tmp_path, trials=3) as study:
-        jobs = [ask(study) for _ in range(3)]
-        assert study.next() is None
-        tell(study, jobs[0], state="failed")
-        assert study.next()
-        assert study.next() is None
-        assert (study.over(), study.elsewhere()) == ("", 0)
 
 
 def test_what_the_process_of_a_trial_gets(tmp_path: Path) -> None:
@@ -168,15 +155,9 @@ def test_trials_whose_machine_or_server_has_died_were_interrupted_and_are_one_fa
             for job in [ask(study) for _ in range(3)]:
                 assert study.has_ended(job, LOST, "").startswith("interrupted: ")
             assert (study.waiting(), study.failures) == (3, failures)
-        assert study.over(), "as where each attempt takes the server along"
-    assert states(tmp_path) == {"interrupted": 9}
-
-
-def test_lost_processes_alone_end_a_study_with_their_reason(tmp_path: Path) -> None:
-    with opened(tmp_path, failures=1) as study:
-        study.has_ended(ask(study), LOST, "")
-        assert study.over().startswith("1 trial ")
+        assert study.over().startswith("3 trials "), "as where each attempt takes the server along"
         assert_refused(study.require_success, "failures", "failed", explain(LOST))
+    assert states(tmp_path) == {"interrupted": 9}
 
 
 def test_a_trial_that_diverged_is_pruned_for_the_sampler_and_an_error_to_people(tmp_path: Path) -> None:
@@ -291,24 +272,6 @@ def test_folders_of_unknown_trials_are_kept(tmp_path: Path) -> None:
     assert kept.read_text() == "state"
 
 
-def test_running_trials_reach_the_sampler_which_keeps_away_from_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[list[TrialState]] = []
-    real = optuna.samplers.TPESampler.infer_relative_search_space
-
-    def spy(self: Any, study: optuna.Study, trial: Any) -> Any:
-        seen.append([other.state for other in study.get_trials(deepcopy=False) if other.number != trial.number])
-        return real(self, study, trial)
-
-    monkeypatch.setattr(optuna.samplers.TPESampler, "infer_relative_search_space", spy)
-    with opened(tmp_path, sampler={"name": "tpe"}) as study:
-        ask(study), ask(study)
-    assert seen == [[], [TrialState.RUNNING]]
-    assert inspect.signature(optuna.samplers.TPESampler).parameters["constant_liar"].default is True
-    assert "constant_liar" not in DEFAULTS["tpe"]
-
-
 def test_what_runs_at_any_scheduler_is_reserved_in_the_budget(tmp_path: Path) -> None:
     with opened(tmp_path, trials=3) as first, opened(tmp_path, trials=3) as second:
         assert (first.number, second.number) == (0, 1)
@@ -341,10 +304,10 @@ def test_the_first_of_several_schedulers_leads(tmp_path: Path) -> None:
 
 def test_schedulers_draw_other_values(tmp_path: Path) -> None:
     with SweepStudy.open(plan(), tmp_path, train) as first, SweepStudy.open(plan(), tmp_path, train) as second:
-        values = [ask(study).values for study in (first, second) for _ in range(5)]
-    assert len({str(value) for value in values}) == 10
-    with SweepStudy.open(plan(trials=20), tmp_path, train) as first:
-        again = [ask(first).values for _ in range(10)]
+        values = [ask(study).values for study in (first, second) for _ in range(3)]
+    assert len({str(value) for value in values}) == 6
+    with SweepStudy.open(plan(), tmp_path, train) as first:
+        again = [ask(first).values for _ in range(6)]
         assert again == values, "those that were interrupted"
         new = ask(first).values
         assert new not in values
@@ -392,7 +355,7 @@ def test_no_trial_is_lost_or_doubled(tmp_path_factory: pytest.TempPathFactory, s
             assert record.values == found[record.retry_of].values
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "random", "nsgaii"])
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_a_study_of_choices_tries_each_combination_once(tmp_path: Path, sampler: str) -> None:
     space = {"model": "structured,mean,lstm_max", "ema_decay": "0.9,0.99"}
     numbers = run(plan(space, trials=6, overrides=(), sampler={"name": sampler}), tmp_path)

@@ -12,15 +12,14 @@ from typing import Any
 import optuna
 import pytest
 import yaml
-from plans import PRUNE, SPACE, plan
+from plans import HOPS, PRUNE, SPACE, plan
+from refusals import assert_refused, fault_of
 from studies import ask, read, refused, report, run, states, tell, train
 
 from sentattn.config.request import Request, read_request
-from sentattn.errors import Fault, RunError, SettingError, TrainingError
+from sentattn.errors import Fault, RunError, TrainingError
 from sentattn.sweep.plan import Objective
 from sentattn.sweep.study import SweepStudy
-
-FEW = {"model.attention.hops": "range(1,31)"}
 
 
 def begin(sweep_plan: Any, folder: Path) -> None:
@@ -31,9 +30,7 @@ def begin(sweep_plan: Any, folder: Path) -> None:
 
 def said(sweep_plan: Any, folder: Path) -> str:
     """The message with which a plan is refused that is not that of the study."""
-    with pytest.raises(SettingError) as caught, SweepStudy.open(sweep_plan, folder, train):
-        pass
-    [fault] = caught.value.faults
+    fault = fault_of(lambda: begin(sweep_plan, folder))
     assert (fault.key, fault.kind) == ("study", "conflict")
     return fault.message
 
@@ -56,6 +53,17 @@ def test_a_scheduler_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     assert states(tmp_path)["complete"] == 10
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a study of one trial."""
+    folder = tmp_path_factory.mktemp("study")
+    run(plan(HOPS), folder, most=1)
+    return folder
+
+
+MANY = ("optimizer.lr", "optimizer.weight_decay", "loss.label_smoothing", "loss.penalty", "model.head.dropout")
+
+
 @pytest.mark.parametrize(
     ("others", "difference"),
     [
@@ -64,14 +72,11 @@ def test_a_scheduler_that_is_killed_loses_nothing(tmp_path: Path) -> None:
         ({"seed": 3}, "seed=0, not 3"),
         ({"overrides": ("model=structured", "optimizer.lr=0.5")}, "optimizer.lr="),
         ({"overrides": ("model=structured", "data.limit=100")}, "data.limit="),
+        ({"overrides": ("model=structured", *(f"{key}=0.625" for key in MANY)), "seed": 3, "repeats": 3}, "2 more"),
     ],
 )
-def test_what_would_make_trials_incomparable_is_refused(
-    tmp_path: Path, others: dict[str, Any], difference: str
-) -> None:
-    run(plan(FEW), tmp_path, most=1)
-    assert difference in said(plan(FEW, **others), tmp_path)
-    run(plan(FEW, overrides=("model=structured", "logger=none", "threads=2")), tmp_path)
+def test_what_would_make_trials_incomparable_is_refused(begun: Path, others: dict[str, Any], difference: str) -> None:
+    assert difference in said(plan(HOPS, **others), begun)
 
 
 def test_a_setting_that_acts_at_other_points_than_the_first_is_compared(tmp_path: Path) -> None:
@@ -87,9 +92,10 @@ def test_a_setting_that_acts_at_other_points_than_the_first_is_compared(tmp_path
     assert states(tmp_path) == {"complete": 3}
 
 
-def test_a_setting_that_is_typed_at_its_default_is_the_same(tmp_path: Path) -> None:
-    run(plan(FEW), tmp_path, most=1)
-    run(plan(FEW, overrides=("model=structured", "data=demo", "optimizer.weight_decay=0.0")), tmp_path, most=1)
+def test_what_is_typed_at_its_default_or_has_no_effect_is_the_same(tmp_path: Path) -> None:
+    run(plan(HOPS), tmp_path, most=1)
+    typed = ("data=demo", "optimizer.weight_decay=0.0", "logger=none", "threads=2")
+    run(plan(HOPS, overrides=("model=structured", *typed)), tmp_path, most=1)
     assert states(tmp_path) == {"complete": 2}
 
 
@@ -99,7 +105,7 @@ def test_a_file_of_settings_that_was_edited_is_refused_with_the_setting(tmp_path
     def write(*overrides: str) -> None:
         base.write_text(yaml.safe_dump({"overrides": [*overrides]}))
 
-    from_base = plan(FEW, overrides=(f"from={base}",))
+    from_base = plan(HOPS, overrides=(f"from={base}",))
     write("model=structured")
     run(from_base, tmp_path / "mine", most=1)
     write("model=structured", "trainer.max_epochs=3")
@@ -109,28 +115,21 @@ def test_a_file_of_settings_that_was_edited_is_refused_with_the_setting(tmp_path
     assert states(tmp_path / "mine") == {"complete": 2}
 
 
-def test_other_rows_are_refused(tmp_path: Path) -> None:
-    with SweepStudy.open(plan(FEW), tmp_path, train) as study:
-        study.require_data("0123")
-    with SweepStudy.open(plan(FEW), tmp_path, train) as study:
-        study.require_data("0123")
-        with pytest.raises(SettingError) as caught:
-            study.require_data("4567")
-    [fault] = caught.value.faults
-    assert (fault.key, fault.kind) == ("study", "conflict")
-    assert "0123" in fault.message
-    assert "4567" in fault.message
-
-
 def test_trials_of_another_study_are_of_the_same_rows(tmp_path: Path) -> None:
-    with SweepStudy.open(plan(FEW), tmp_path / "old", train) as study:
+    with SweepStudy.open(plan(HOPS), tmp_path / "old", train) as study:
         study.require_data("0123")
         tell(study, ask(study), 0.5)
-    with SweepStudy.open(plan(FEW, warm_start="old"), tmp_path / "new", train) as study:
-        with pytest.raises(SettingError) as caught:
-            study.require_data("4567")
+    with SweepStudy.open(plan(HOPS, warm_start="old"), tmp_path / "new", train) as study:
+        assert_refused(lambda: study.require_data("4567"), "study", "conflict", "0123", "4567")
         study.require_data("0123")
-    assert (caught.value.faults[0].key, caught.value.faults[0].kind) == ("study", "conflict")
+
+
+@pytest.fixture(scope="module")
+def begun_over_several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `begun`, of a study over several settings."""
+    folder = tmp_path_factory.mktemp("study")
+    run(plan(), folder, most=1)
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -146,19 +145,15 @@ def test_trials_of_another_study_are_of_the_same_rows(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_changed_space_is_refused(tmp_path: Path, space: Any, key: str) -> None:
-    run(plan(), tmp_path, most=1)
-    assert key in said(plan(space), tmp_path)
-    run(plan(), tmp_path, most=1)
-    assert len(read(tmp_path)) == 2
+def test_a_changed_space_is_refused(begun_over_several: Path, space: Any, key: str) -> None:
+    assert key in said(plan(space), begun_over_several)
 
 
-def test_of_many_differences_five_are_listed(tmp_path: Path) -> None:
-    run(plan(FEW), tmp_path, most=1)
-    changed = ("optimizer.lr", "optimizer.weight_decay", "loss.label_smoothing", "loss.penalty", "model.head.dropout")
-    others = (*(f"{key}=0.625" for key in changed), "trainer.max_epochs=3")
-    message = said(plan(FEW, overrides=("model=structured", *others), seed=3), tmp_path)
-    assert "2 more" in message
+def test_a_study_is_resumed_after_a_plan_was_refused(begun_over_several: Path) -> None:
+    before = len(read(begun_over_several))
+    assert said(plan(HOPS), begun_over_several)
+    run(plan(), begun_over_several, most=1)
+    assert len(read(begun_over_several)) == before + 1
 
 
 def outcomes(folder: Path) -> list[tuple[Any, ...]]:
@@ -173,7 +168,7 @@ def test_a_warm_start_adds_the_trials_that_fit(tmp_path: Path) -> None:
     warm = plan({**wide, "model/pooling": "choice(mean,max,flatten)"}, warm_start="old", sampler=tpe)
     fitting = [record for record in outcomes(tmp_path / "old") if record[0]["model/pooling"] != "prune"]
     assert 1 < len(fitting) < 10
-    assert len(run(replace(warm, trials=40), tmp_path / "new")) == 40
+    assert len(run(replace(warm, trials=12), tmp_path / "new")) == 12
     added = read(tmp_path / "new")[: len(fitting)]
     for record, (values, objectives, state) in zip(added, fitting, strict=True):
         penalties = record.values["loss.penalty"], values["loss.penalty"]
@@ -181,19 +176,19 @@ def test_a_warm_start_adds_the_trials_that_fit(tmp_path: Path) -> None:
         assert {**record.values, "loss.penalty": 0} == {**values, "loss.penalty": 0}
         assert (record.objectives, record.state) == (objectives, state)
     assert any(record.values["loss.penalty"] == 0 for record in added)
-    assert states(tmp_path / "new") == {"complete": 40 + len(fitting)}, "those of the old study are no budget"
+    assert states(tmp_path / "new") == {"complete": 12 + len(fitting)}, "those of the old study are no budget"
     assert max(int(str(record.values["model.attention.hops"])) for record in read(tmp_path / "new")) > 30
-    run(replace(warm, trials=41), tmp_path / "new")
-    assert len(read(tmp_path / "new")) == 41 + len(fitting), "trials are added once"
+    run(replace(warm, trials=13), tmp_path / "new")
+    assert len(read(tmp_path / "new")) == 13 + len(fitting), "trials are added once"
 
 
 def test_a_setting_that_becomes_a_range_had_its_fixed_value(tmp_path: Path) -> None:
-    run(plan(FEW, overrides=("model=structured", "loss.penalty=0.5"), trials=2), tmp_path / "old")
-    wide = {**FEW, "loss.penalty": "interval(0,1)", "model/pooling": "choice(flatten,mean)"}
+    run(plan(HOPS, overrides=("model=structured", "loss.penalty=0.5"), trials=2), tmp_path / "old")
+    wide = {**HOPS, "loss.penalty": "interval(0,1)", "model/pooling": "choice(flatten,mean)"}
     begin(plan(wide, warm_start="old", trials=2), tmp_path / "new")
     assert states(tmp_path / "new") == {"complete": 2}
     assert {(r.values["loss.penalty"], r.values["model/pooling"]) for r in read(tmp_path / "new")} == {(0.5, "flatten")}
-    back = plan(FEW, overrides=("model=structured", "loss.penalty=0.5", "model/pooling=flatten"), warm_start="new")
+    back = plan(HOPS, overrides=("model=structured", "loss.penalty=0.5", "model/pooling=flatten"), warm_start="new")
     begin(back, tmp_path / "back")
     assert states(tmp_path / "back") == {"complete": 2}
     elsewhere = replace(back, overrides=("model=structured", "loss.penalty=0.4"))
@@ -204,31 +199,31 @@ def test_a_warm_start_of_a_study_whose_file_has_changed_is_refused(tmp_path: Pat
     file = tmp_path / "base.yaml"
     file.write_text("overrides: [model=structured]")
     typed = (f"from={file}",)
-    run(plan(FEW, overrides=typed), tmp_path / "old", most=1)
+    run(plan(HOPS, overrides=typed), tmp_path / "old", most=1)
     file.write_text("overrides: [model=structured, optimizer.lr=0.5]")
-    assert refused(plan(FEW, overrides=typed, warm_start="old"), tmp_path / "new") == [("warm_start", "conflict")]
+    assert refused(plan(HOPS, overrides=typed, warm_start="old"), tmp_path / "new") == [("warm_start", "conflict")]
 
 
 def test_a_warm_start_of_what_cannot_be_compared_or_is_not_there(tmp_path: Path) -> None:
-    run(plan(FEW), tmp_path / "old", most=2)
-    other = plan(FEW, objectives=(Objective("val/f1_macro", "max"),), warm_start="old")
+    run(plan(HOPS), tmp_path / "old", most=2)
+    other = plan(HOPS, objectives=(Objective("val/f1_macro", "max"),), warm_start="old")
     assert refused(other, tmp_path / "new") == [("warm_start", "conflict")]
     apart = plan({"model.attention.hops": "range(40,50)"}, warm_start="old")
     assert refused(apart, tmp_path / "new") == [("warm_start", "conflict")]
-    assert refused(plan(FEW, warm_start="old"), tmp_path / "old") == [("study", "conflict")]
-    assert refused(plan(FEW, warm_start="absent"), tmp_path / "new") == [("study", "not_found")]
-    run(plan(FEW), tmp_path / "new", most=1)
+    assert refused(plan(HOPS, warm_start="old"), tmp_path / "old") == [("study", "conflict")]
+    assert refused(plan(HOPS, warm_start="absent"), tmp_path / "new") == [("study", "not_found")]
+    run(plan(HOPS), tmp_path / "new", most=1)
 
 
 def test_pruned_and_diverged_trials_of_a_warm_start(tmp_path: Path) -> None:
-    with SweepStudy.open(plan(FEW), tmp_path / "old", train) as study:
+    with SweepStudy.open(plan(HOPS), tmp_path / "old", train) as study:
         tell(study, ask(study), 0.5)
         pruned, diverged = ask(study), ask(study)
         report(pruned).step(1, 0.25)
         tell(study, pruned, state="pruned")
         report(diverged).fail(TrainingError(Fault("", "diverged", "NaN")))
         tell(study, ask(study), state="failed")
-    assert run(plan(FEW, warm_start="old", trials=1), tmp_path / "new") == [3]
+    assert run(plan(HOPS, warm_start="old", trials=1), tmp_path / "new") == [3]
     added = read(tmp_path / "new")
     assert [record.state for record in added] == ["complete", "pruned", "pruned", "complete"]
     assert (added[1].steps, added[2].error) == ({1: 0.25}, "NaN")
@@ -239,7 +234,7 @@ def test_a_folder_of_classes_that_only_the_study_names_is_not_read(
 ) -> None:
     own = tmp_path / "own"
     own.mkdir()
-    old = plan(FEW, overrides=(f"--config-dir={own}", "model=structured", "loss.penalty=0.25"), trials=1)
+    old = plan(HOPS, overrides=(f"--config-dir={own}", "model=structured", "loss.penalty=0.25"), trials=1)
     run(old, tmp_path / "old")
     composed: list[str] = []
 
@@ -248,15 +243,15 @@ def test_a_folder_of_classes_that_only_the_study_names_is_not_read(
         return read_request(arguments)
 
     monkeypatch.setattr("sentattn.sweep.resume.read_request", record_request)
-    begin(plan({**FEW, "loss.penalty": "interval(0,1)"}, warm_start="old", trials=1), tmp_path / "new")
+    begin(plan({**HOPS, "loss.penalty": "interval(0,1)"}, warm_start="old", trials=1), tmp_path / "new")
     assert "loss.penalty=0.25" in composed
     assert not [word for word in composed if word.startswith("--config-dir")]
     assert {record.values["loss.penalty"] for record in read(tmp_path / "new")} == {0.25}
 
 
 def test_a_study_whose_creation_was_killed_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(plan(FEW, trials=4), tmp_path / "old")
-    warm = plan(FEW, warm_start="old", trials=4)
+    run(plan(HOPS, trials=4), tmp_path / "old")
+    warm = plan(HOPS, warm_start="old", trials=4)
     with monkeypatch.context() as patched:
         calls = iter(range(2))
         real = optuna.Study.add_trial
@@ -276,6 +271,6 @@ def test_a_study_whose_creation_was_killed_is_created_again(tmp_path: Path, monk
 
 
 def test_a_folder_may_be_renamed(tmp_path: Path) -> None:
-    run(plan(FEW, trials=1), tmp_path / "mine")
+    run(plan(HOPS, trials=1), tmp_path / "mine")
     (tmp_path / "mine").rename(tmp_path / "renamed")
-    assert run(plan(FEW, study="renamed", trials=3), tmp_path / "renamed") == [1, 2]
+    assert run(plan(HOPS, study="renamed", trials=3), tmp_path / "renamed") == [1, 2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plans import plan
+from plans import HOPS, plan
 from studies import ask, read, report, states, train
 
 from sentattn.errors import Fault, SettingError, TrainingError
@@ -14,7 +14,6 @@ from sentattn.sweep.records import RETRYABLE
 from sentattn.sweep.study import SweepStudy
 
 pytestmark = pytest.mark.usefixtures("composed_once")
-HOPS = {"model.attention.hops": "range(1,31)"}
 MEDIAN = {"name": "median", "n_startup_trials": 1, "n_warmup_steps": 0}
 
 
@@ -47,7 +46,7 @@ def test_a_step_that_a_resumed_trial_reports_again_changes_nothing(tmp_path: Pat
     assert dict(read(tmp_path)[0].steps) == {1: 0.5}
 
 
-@pytest.mark.parametrize("values", [[float("nan")], [float("inf")], [0.5, float("nan")]])
+@pytest.mark.parametrize("values", [[float("inf")], [0.5, float("nan")]])
 def test_a_trial_without_a_finite_value_has_diverged(tmp_path: Path, values: list[float]) -> None:
     report(ask(open_study(tmp_path))).end(values)
     [record] = read(tmp_path)
@@ -62,19 +61,14 @@ def out_of_memory() -> TrainingError:
 
 
 @pytest.mark.parametrize(
-    ("error", "state", "again"),
-    [
-        (TrainingError(Fault("optimizer.lr", "diverged", "Its loss became NaN.")), "pruned", None),
-        (SettingError(Fault("x", "range", "x must be 2.")), "failed", False),
-        (out_of_memory(), "failed", True),
-    ],
+    ("error", "again"), [(SettingError(Fault("x", "range", "x must be 2.")), False), (out_of_memory(), True)]
 )
 def test_an_error_is_recorded_with_whether_another_attempt_may_succeed(
-    tmp_path: Path, error: TrainingError, state: str, again: bool | None
+    tmp_path: Path, error: TrainingError, again: bool
 ) -> None:
     report(ask(open_study(tmp_path))).fail(error)
     [record] = read(tmp_path)
-    assert (record.state, record.error) == (state, error.messages[0])
+    assert (record.state, record.error) == ("failed", error.messages[0])
     assert journal.load(tmp_path).trials[0].user_attrs.get(RETRYABLE) is again
 
 
