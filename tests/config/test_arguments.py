@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from sentattn.config.arguments import read, split_folders
 from sentattn.config.command_line import REFERENCE
 from sentattn.config.groups import Choices
-from sentattn.errors import closest
 
 
 def test_config_folders_are_split_off() -> None:
@@ -50,12 +49,6 @@ def test_values_are_read_or_taken_raw(word: str, value: object) -> None:
     assert not faults
     assert typed.value == value
     assert str(typed) == word
-
-
-def test_closest() -> None:
-    assert closest("hop", ["hops", "hidden"]) == "hops"
-    assert closest("hops", ["hop", "hops"]) == "hops"
-    assert closest("zzz", ["hops", "hidden"]) == ""
 
 
 @settings(max_examples=40, deadline=None)

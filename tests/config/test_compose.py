@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import hydra
 import pytest
+from choices_of_ones_own import config_folder
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
@@ -25,12 +25,6 @@ def test_a_reference_follows_what_is_typed() -> None:
     assert get_path(longer, "model.embedding.positions") == 700
 
 
-def test_options_of_class_weights_compose() -> None:
-    typed = ["loss.class_weights=balanced", "loss.class_weight_power=0.5", "loss.class_weight_reduction=mean"]
-    assert compose(typed)["loss"]["class_weight_power"] == 0.5
-    assert compose(["loss.class_weights=[3,1]", "loss.class_weight_reduction=mean"])["loss"]["class_weights"] == [3, 1]
-
-
 def test_defaults_compose() -> None:
     settings = compose([])
     assert settings["data"]["name"] == "demo"
@@ -42,7 +36,8 @@ def test_defaults_compose() -> None:
 
 def test_typed_settings_replace_defaults() -> None:
     line = ["model=mean", "model/attention=structured", "model.attention.hops=8", "loss.penalty=0.3", "tags=[a,b]"]
-    settings = compose([*line, "trainer.profiler=simple", "optimizer.betas=[0.9,0.99]", "data.cache_dir=c"])
+    line += ["trainer.profiler=simple", "optimizer.betas=[0.9,0.99]", "data.cache_dir=c"]
+    settings = compose([*line, "objective.metric=val/log_loss", "objective.mode=min"])
     assert settings["model"]["encoder"]["_target_"].endswith("Identity")
     assert settings["model"]["attention"]["hops"] == 8
     assert settings["loss"]["penalty"] == 0.3
@@ -50,6 +45,7 @@ def test_typed_settings_replace_defaults() -> None:
     assert settings["trainer"]["profiler"] == "simple"
     assert settings["optimizer"]["betas"] == [0.9, 0.99]
     assert settings["data"]["cache_dir"] == "c"
+    assert settings["objective"] == {"metric": "val/log_loss", "mode": "min"}
 
 
 def test_texts_and_paths_are_taken_as_typed() -> None:
@@ -69,13 +65,6 @@ def test_a_repeated_argument_is_legal() -> None:
     assert compose(["seed=1", "seed=1"])["seed"] == 1
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "log_loss"])
-def test_the_mode_of_the_objective_fits_its_metric(metric: str) -> None:
-    mode = {"accuracy": "max", "log_loss": "min"}[metric]
-    settings: dict[str, Any] = compose([f"objective.metric=val/{metric}", f"objective.mode={mode}"])
-    assert get_path(settings, "objective.mode") == mode
-
-
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -88,10 +77,8 @@ def test_the_mode_of_the_objective_fits_its_metric(metric: str) -> None:
     ],
 )
 def test_the_length_is_what_is_given_or_the_tokenizers(words: list[str], expected: int, tmp_path: Path) -> None:
-    (tmp_path / "experiment").mkdir()
     text = "# @package _global_\ndefaults:\n  - override /model: pretrained\ndata: {max_length: 600}\n"
-    (tmp_path / "experiment" / "long.yaml").write_text(text)
-    assert compose([f"--config-dir={tmp_path}", *words])["data"]["max_length"] == expected
+    assert compose([config_folder(tmp_path, {"experiment/long": text}), *words])["data"]["max_length"] == expected
 
 
 def test_a_folder_of_the_user_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:

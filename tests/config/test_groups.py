@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from refusals import kinds, refused
+from refusals import kinds
 
 from sentattn.config.checks import flat
 from sentattn.config.compose import compose
@@ -98,14 +98,6 @@ def test_presets_differ_in_their_slots_only() -> None:
         assert set(Choices.of().parts(file.stem)) == {"embedding", "encoder", "attention", "pooling", "wide"}
 
 
-def test_groups_and_names() -> None:
-    choices = Choices.of()
-    top = {"data", "model", "loss", "optimizer", "scheduler", "trainer", "logger", "experiment"}
-    assert top <= set(choices.groups())
-    assert {f"model/{slot}" for slot in ("embedding", "encoder", "attention", "pooling")} <= set(choices.groups())
-    assert {"structured", "uniform"} <= set(choices.names("model/attention"))
-
-
 def test_a_comment_ends_with_the_first_other_line(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("# @package _global_\n# What it is,\n#   and more.\nkey: 1 # no\n# Later.\n")
@@ -118,17 +110,6 @@ def test_a_file_is_read_again_when_it_was_changed(tmp_path: Path) -> None:
     assert load(file) == {"a": 0.001}
     file.write_text("a: 2000\n")
     assert load(file) == {"a": 2000}
-
-
-@pytest.mark.parametrize("text", ["a: [1\n", "- 1\n- 2\n", "a: ${b\n"])
-def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text(text)
-    assert refused(lambda: load(file)) == [(str(file), "unreadable")]
-
-
-def test_a_missing_config_folder_is_refused(tmp_path: Path) -> None:
-    assert refused(lambda: Choices.of(tmp_path / "nowhere", tmp_path)) == [("--config-dir", "not_found")]
 
 
 def test_the_folder_of_the_package_may_be_named() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -114,23 +112,6 @@ def test_parameters_of_a_torch_module(package: str) -> None:
 )
 def test_a_target_that_cannot_be_found_is_named(package: str, target: str) -> None:
     assert_refused(lambda: read(target), "_target_", "not_found", target)
-
-
-def test_classes_that_conf_names_are_known_without_being_imported() -> None:
-    program = """
-import sys
-from sentattn.config.parameters import read
-adam = read("torch.optim.adam.Adam").parameters
-assert adam["params"].required and not adam["lr"].required
-trainer = read("pytorch_lightning.trainer.trainer.Trainer")
-assert trainer.parameters["max_epochs"].type == int | None
-assert not trainer.open
-assert read("sentattn.models.attention.uniform.Uniform").constants["learns"] is False
-assert read("sentattn.models.attention.structured.Structured").constants["learns"] is True
-found = {"torch", "pytorch_lightning", "numpy", "sentattn.models"} & set(sys.modules)
-assert not found, found
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_a_constructor_that_changed_since_the_table_was_written_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ assert spec is not None
 assert spec.loader is not None
 reference = sys.modules["reference"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(reference)
-brought, comments, paths = reference.brought, reference.comments, reference.paths
+brought, paths = reference.brought, reference.paths
 rows_of, top_rows = reference.rows_of, reference.top_rows
 CHOICES = Choices.of()
 ROWS = [row for path in paths(CHOICES) for row in rows_of(path, CHOICES)]
@@ -76,20 +76,8 @@ def test_defaults_are_those_of_a_training_without_arguments() -> None:
     assert compared > 40
 
 
-def test_rows_of_the_document() -> None:
+def test_values_are_shown_as_they_are_typed() -> None:
     text = reference.text()
-    for line in (
-        r"\| `seeds` \| `1` \| an integer >= 1 \| Runs to train",
-        r"\| `loss\.penalty_form` \| `squared` \| squared, norm or mean \| Norm: the Gluon tutorial's code",
-        r"\| `model\.pooling\.p` \| must be given \(prune\) \|",
-        r"\| `data\.val_size` \| `0\.1` \(imdb\); `0\.05` \(yelp\) \|",
-        r"\| `optimizer\.betas` \| `\[0\.9,0\.999\]` \(adam, adamw\) \|",
-        r"\| `demo` \| .* \| `model\.embedding\.word_dropout=0\.1`, `trainer\.max_epochs=8` \|",
-        r"\| `trainer\.max_steps` \| .*use trainer\.max_epochs",
-        r"Any other argument of `torch\.optim\.sgd\.SGD` as well: .*`dampening`",
-    ):
-        assert re.search(f"^{line}", text, flags=re.MULTILINE), line
-    assert "`params`" not in text
     assert not re.search(r"(?<!`)\bNone\b", text), "null, but for the letters of a cell"
     assert "`None`, `null`, `NULL`" in text
 
@@ -99,59 +87,6 @@ def test_every_row_has_as_many_cells_as_its_table() -> None:
     assert len(tables) > 20
     for table in tables:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1, table
-
-
-def test_comments_of_a_yaml_file(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text(
-        "# the file\na: 1 # one\nb:\n  c: 'x # y' # two\n  d: ${a}\n  e: # a node\n    f: [1, 2] # three\ng: h#i\n"
-    )
-    assert comments(file) == {"a": "one", "b.c": "two", "b.e": "a node", "b.e.f": "three"}
-
-
-SOURCE = '''
-class Base:
-    """A base.
-
-    Args:
-        size: Its size,
-            in tokens: all of them.
-        rate: How fast.
-    """
-
-
-class Thing(Base):
-    """A thing.
-
-    Args:
-        rate: How fast it is.
-
-    Attributes:
-        size: Something else.
-    """
-
-
-def make(*, size: int = 7, colour: str = "red") -> Thing:
-    """Returns a thing.
-
-    Args:
-        colour: What it looks like.
-    """
-'''
-
-
-def test_docstrings_of_a_class_and_its_bases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "documented_things.py").write_text(SOURCE)
-    monkeypatch.syspath_prepend(tmp_path)
-    thing = {"rate": "How fast it is.", "size": "Its size, in tokens: all of them."}
-    assert reference.meanings("documented_things.Thing") == thing
-    assert reference.meanings("documented_things.make") == thing | {"colour": "What it looks like."}
-    assert reference.meanings("builtins.int") == {}
-
-
-@pytest.mark.parametrize("docstring", ["", "One line.", "One.\n\nReturns:\n    a: b\n"])
-def test_docstrings_without_arguments(docstring: str) -> None:
-    assert reference.documented_arguments(docstring) == {}
 
 
 def test_the_table_of_parameters_is_that_of_the_installed_classes() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from choices_of_ones_own import config_folder
 from refusals import faults, kinds
 
 from sentattn.config.compose import compose, override
@@ -97,11 +98,9 @@ def test_a_file_of_arguments(tmp_path: Path) -> None:
 
 
 def test_choices_of_a_config_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "conf" / "optimizer"
-    folder.mkdir(parents=True)
-    write(folder / "mine.yaml", {"_target_": "torch.optim.sgd.SGD", "lr": 0.3})
+    folder = config_folder(tmp_path / "conf", {"optimizer/mine": "_target_: torch.optim.sgd.SGD\nlr: 0.3\n"})
     best = write(tmp_path / "best.yaml", {"overrides": ["optimizer=mine"]})
-    settings = read_request(["--config-dir", str(tmp_path / "conf"), f"from={best}", "seed=2"]).settings
+    settings = read_request([folder, f"from={best}", "seed=2"]).settings
     assert (settings["optimizer"]["lr"], settings["seed"]) == (0.3, 2)
 
 
@@ -135,19 +134,14 @@ def test_keys_that_conflict_with_resume(saved: Path) -> None:
     [
         (["seeds=0"], "seeds", "range", ""),
         (["seeds=two"], "seeds", "type", ""),
-        (["check=yes"], "check", "type", ""),
         (["seeds="], "seeds", "missing", ""),
         (["seeds=2", "seeds=3"], "seeds", "conflict", ""),
         (["seed=4294967295", "seeds=2"], "seeds", "range", "4294967296"),
         (["match_parameters=latest"], "match_parameters", "no_effect", "check=true"),
         (["chek=true"], "chek", "unknown", "Did you mean 'check'?"),
-        (["resme=auto"], "resme", "unknown", "Did you mean 'resume'?"),
         (["--seeds=3"], "seeds", "unknown", "'seeds'"),
-        (["+seeds=3"], "seeds", "unknown", "'seeds'"),
         (["resume=${oc.env:NOT_SET}"], "resume", "type", "NOT_SET"),
-        (["from=${run}"], "from", "type", ""),
         (["--check"], "check", "unknown", "'check'"),
-        (["--resume"], "resume", "unknown", "'resume'"),
         (["check"], "check", "missing", "key=value"),
         (["sed=3"], "sed", "unknown", "'seed'"),
         (["--cgf"], "cgf", "unknown", "--cfg"),
@@ -159,7 +153,7 @@ def test_faults_of_the_commands_own_keys(words: list[str], key: str, kind: str, 
     assert part in fault.message
 
 
-@pytest.mark.parametrize("option", ["--info", "--resolve", "--experimental-rerun=x"])
+@pytest.mark.parametrize("option", ["--info", "--experimental-rerun=x"])
 def test_an_option_of_hydras_is_taken_for_no_setting(option: str) -> None:
     [message] = messages(option)
     assert message.endswith("--config-dir FOLDER, -m and --multirun.")
@@ -208,7 +202,6 @@ def test_a_start_from_no_finished_run_is_refused(name: str, kind: str, saved: Pa
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
     assert kinds([f"init_from={tmp_path / name}"], read_request) == [("init_from", kind)]
-    assert kinds(["init_from=${oc.env:NOT_SET}"], read_request) == [("init_from", "type")]
 
 
 def test_a_saved_start_that_is_gone_can_be_left_out(saved: Path, tmp_path: Path) -> None:
@@ -221,12 +214,6 @@ def test_a_saved_start_that_is_gone_can_be_left_out(saved: Path, tmp_path: Path)
 def test_a_resumed_run_is_read_without_its_start(saved: Path, tmp_path: Path) -> None:
     write(saved / "config.yaml", compose(["init_from=" + str(tmp_path / "gone")]))
     assert read_request([f"resume={saved}"]).settings.init_from == str(tmp_path / "gone")
-
-
-def test_no_reference_in_a_file_is_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOLDER", "elsewhere")
-    file = write(tmp_path / "best.yaml", {"overrides": ["output_dir=${oc.env:FOLDER}"]})
-    assert kinds([f"from={file}"], read_request) == [("output_dir", "type")]
 
 
 def test_each_seed_trains_each_fold_unless_one_is_chosen() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from choices_of_ones_own import config_folder
 from refusals import faults, refused
 
 import sentattn
@@ -33,6 +34,7 @@ PLACES = [
 ]
 ELSEWHERE = ["objective", "model.attention.hops", "data.path", "tags", "unheard_of"]
 """Places where a class is never named."""
+EVIL = {"model/attention/evil": "_target_: harmful.Attention\n"}
 
 
 @pytest.fixture
@@ -145,8 +147,7 @@ def test_a_reference_cannot_hide_in_a_key_with_a_dot(tmp_path: Path, marker: Pat
 )
 def test_a_file_of_arguments_runs_no_code(words: list[str], tmp_path: Path, marker: Path) -> None:
     folder = tmp_path / "conf"
-    (folder / "model" / "attention").mkdir(parents=True)
-    write(folder / "model" / "attention" / "evil.yaml", {"_target_": "harmful.Attention"})
+    config_folder(folder, EVIL)
     file = write(tmp_path / "best.yaml", {"overrides": [word.replace("FOLDER", str(folder)) for word in words]})
     assert not any("secret" in fault.message for fault in faults([f"from={file}"], read_request))
 
@@ -163,9 +164,7 @@ def test_yaml_constructs_no_objects(tmp_path: Path, run_copy: Path, marker: Path
 
 @pytest.mark.parametrize("word", ["--config-dir=FOLDER", "trust=true", "model.attention._target_=harmful.Attention"])
 def test_a_sweep_file_runs_no_code(word: str, tmp_path: Path, marker: Path) -> None:
-    folder = tmp_path / "conf" / "model" / "attention"
-    folder.mkdir(parents=True)
-    write(folder / "evil.yaml", {"_target_": "harmful.Attention"})
+    config_folder(tmp_path / "conf", EVIL)
     words = [word.replace("FOLDER", str(tmp_path / "conf")), "model/attention=evil"]
     file = write(tmp_path / "sweep.yaml", {"overrides": words, "space": {"optimizer.lr": "interval(0,1)"}})
     assert faults([f"sweep={file}"], read_plan)
@@ -187,14 +186,13 @@ class Mine(Attention):
 
 def test_other_classes_are_loaded_with_trust(run_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_attentions.py").write_text(OWN)
-    folder = tmp_path / "conf"
-    (folder / "model" / "attention").mkdir(parents=True)
-    write(folder / "model" / "attention" / "mine.yaml", {"_target_": "my_attentions.Mine", "hops": 2})
+    mine = {"model/attention/mine": "_target_: my_attentions.Mine\nhops: 2\n"}
+    folder = config_folder(tmp_path / "conf", mine)
     monkeypatch.syspath_prepend(str(tmp_path))
-    settings = compose([f"--config-dir={folder}", "model/attention=mine"])
+    settings = compose([folder, "model/attention=mine"])
     file = write(tmp_path / "config.yaml", settings)
     assert refused(lambda: read_request([f"from={file}"])) == [("model.attention", "unsafe")]
-    assert read_request([f"from={file}", f"--config-dir={folder}"]).settings == settings
+    assert read_request([f"from={file}", folder]).settings == settings
     assert read_request([f"from={file}", "trust=true"]).settings == settings
 
     from sentattn.build import build_model
@@ -235,7 +233,6 @@ def test_the_label_of_a_variant_is_its_name() -> None:
     ("words", "expected"),
     [
         (["model/attention=max"], "structured, attention=max"),
-        (["model=feedforward", "model/encoder=cnn"], "feedforward, encoder=cnn"),
         (["model=mean", "model/embedding=ngrams"], "mean, embedding=ngrams"),
         (
             ["model/attention=feedforward", "model/encoder=lstm", "model/pooling=mean"],
@@ -276,16 +273,6 @@ def test_the_label_of_another_variant_is_its_name() -> None:
     assert label(settings) == "mine"
 
 
-@pytest.mark.parametrize("settings", [{}, {"model": 3}, {"model": {}}, {"model": None}])
+@pytest.mark.parametrize("settings", [{}, {"model": 3}, {"model": {}}])
 def test_settings_without_a_model_have_no_label(settings: dict[str, Any]) -> None:
     assert label(settings) == "?"
-
-
-def test_slots_of_a_variant() -> None:
-    assert slots(compose(["model=cnn"])) == {
-        "embedding": "words",
-        "encoder": "cnn",
-        "attention": "max",
-        "pooling": "flatten",
-        "wide": "none",
-    }

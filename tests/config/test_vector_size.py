@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from choices_of_ones_own import config_folder
 from refusals import faults, kinds
 
 from sentattn.config.compose import compose, override
 from sentattn.config.groups import get_path
-from sentattn.config.hashing import setting_hash
 
 SIZE = "model.embedding.size"
 
@@ -48,18 +48,15 @@ def test_missing_vectors_are_reported_with_all_other_faults(file: Path) -> None:
 
 
 def test_references_to_the_size_follow_it(tmp_path: Path) -> None:
-    (tmp_path / "model" / "encoder").mkdir(parents=True)
-    target = "_target_: sentattn.models.encoders.lstm.LSTM"
-    (tmp_path / "model" / "encoder" / "wide.yaml").write_text(f"# As wide.\n{target}\nhidden: ${{{SIZE}}}\n")
-    settings = compose([f"--config-dir={tmp_path}", "model/encoder=wide", "data.vectors=glove.twitter.27B.25d"])
+    text = f"_target_: sentattn.models.encoders.lstm.LSTM\nhidden: ${{{SIZE}}}\n"
+    folder = config_folder(tmp_path, {"model/encoder/wide": text})
+    settings = compose([folder, "model/encoder=wide", "data.vectors=glove.twitter.27B.25d"])
     assert get_path(settings, "model.encoder.hidden") == 25
 
 
 def test_vectors_of_an_experiment_may_be_replaced(tmp_path: Path) -> None:
-    (tmp_path / "experiment").mkdir()
     text = "# @package _global_\n# Some.\ndata:\n  vectors: glove.6B.50d\nmodel:\n  embedding:\n    size: 100\n"
-    (tmp_path / "experiment" / "some.yaml").write_text(text)
-    some = [f"--config-dir={tmp_path}", "experiment=some"]
+    some = [config_folder(tmp_path, {"experiment/some": text}), "experiment=some"]
     assert get_path(compose(some), SIZE) == 50
     assert get_path(compose([*some, "data.vectors=glove.6B.200d"]), SIZE) == 200
     lost = compose([*some, "data.vectors=null"])
@@ -68,14 +65,12 @@ def test_vectors_of_an_experiment_may_be_replaced(tmp_path: Path) -> None:
 
 
 def test_an_embedding_without_a_size_takes_no_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "model" / "embedding").mkdir(parents=True)
-    (tmp_path / "model" / "embedding" / "bytes.yaml").write_text("# Own.\n_target_: own_bytes.Bytes\n")
+    folder = config_folder(tmp_path, {"model/embedding/bytes": "_target_: own_bytes.Bytes\n"})
     text = "class Bytes:\n    def __init__(self, *, num_embeddings, word_dropout: float = 0.0): ...\n"
     (tmp_path / "own_bytes.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     for vectors in ("glove.6B.50d", "train"):
-        words = [f"--config-dir={tmp_path}", "model/embedding=bytes", f"data.vectors={vectors}"]
-        assert kinds(words) == [("data.vectors", "no_effect")]
+        assert kinds([folder, "model/embedding=bytes", f"data.vectors={vectors}"]) == [("data.vectors", "no_effect")]
 
 
 def test_saved_settings_follow_other_vectors(file: Path) -> None:
@@ -92,10 +87,3 @@ def test_a_trained_model_is_evaluated_without_the_file(file: Path) -> None:
     file.unlink()
     assert get_path(override(saved, ["data.limit=5"], only=["data"]), SIZE) == 4
     assert get_path(override(saved, ["data=imdb"], only=["data"]), SIZE) == 4
-
-
-def test_the_hash_ignores_the_path_of_the_vectors(file: Path) -> None:
-    here, there = compose([f"data.vectors={file}"]), compose([f"data.vectors={file}", "seed=2"])
-    there["data"]["vectors"] = "/elsewhere/vectors.zip"
-    assert setting_hash(here, vectors="1f") == setting_hash(there, vectors="1f") != setting_hash(here, vectors="2e")
-    assert setting_hash(compose([f"{SIZE}=4"])) != setting_hash(here, vectors="1f")
