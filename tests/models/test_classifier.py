@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from pytorch_lightning import seed_everything
-from refusals import kinds, refused
+from refusals import refused
 from tiny import tiny
 
 from sentattn import fit
@@ -32,19 +32,14 @@ def test_init_std_draws_all_weights_after_the_embedding() -> None:
 @pytest.mark.parametrize(
     "choices",
     [
-        *((f"model={variant}",) for variant in ("mean", "lstm_max", "lstm", "relation_plain")),
-        *((f"model/attention={attention}",) for attention in ("first", "mean_max")),
-        ("model/attention=statistics", "model.attention.weights=uniform"),
+        ["model=mean"],
+        ["model=relation_plain"],
+        ["model/attention=statistics", "model.attention.weights=uniform"],
     ],
-    ids=" ".join,
 )
-def test_freezing_is_refused_where_the_attention_has_nothing_to_learn(choices: tuple[str, ...]) -> None:
+def test_freezing_is_refused_where_the_attention_has_nothing_to_learn(choices: list[str]) -> None:
     node = compose([*choices, "model.freeze_attention=true"])["model"]
     assert refused(lambda: build_model(node, num_embeddings=9, classes=2)) == [("model", "conflict")]
-
-
-def test_init_std_is_a_positive_number() -> None:
-    assert kinds(["model.init_std=0"]) == [("model.init_std", "range")]
 
 
 def test_a_frozen_attention_has_frozen_scores() -> None:
@@ -63,7 +58,7 @@ def test_a_frozen_attention_has_frozen_scores() -> None:
 
 
 def test_a_training_leaves_a_frozen_attention_unchanged(tmp_path: Path) -> None:
-    settings = tiny("model.freeze_attention=true", f"output_dir={tmp_path}")
+    settings = tiny("model.freeze_attention=true", "trainer.max_epochs=1", f"output_dir={tmp_path}")
     run = fit(settings)
     frozen = run.classifier.model.attention.state_dict()
     seed_everything(0)

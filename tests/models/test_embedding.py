@@ -6,15 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sentattn.models.embedding import PAD_ID, UNKNOWN_ID, Embedding, Words
+from sentattn.models.embedding import PAD_ID, UNKNOWN_ID, Words
 from sentattn.models.ngrams import NGrams
-
-
-def test_padding_is_zero_and_words_have_their_rows() -> None:
-    embedding = Words(num_embeddings=5, size=3).eval()
-    states = embedding(torch.tensor([[4, PAD_ID]]), torch.tensor([[True, False]]))
-    assert torch.equal(states[0, 0], embedding.vectors.weight[4])
-    assert states[0, 1].tolist() == [0.0, 0.0, 0.0]
 
 
 def test_word_dropout_replaces_words_by_unknown() -> None:
@@ -30,6 +23,7 @@ def test_word_dropout_replaces_words_by_unknown() -> None:
     assert (states[:, 25:] == 0).all()
     kept = embedding.eval()(tokens_BL, tokens_BL != PAD_ID)
     assert (kept[:, :25] == embedding.vectors.weight[4]).all()
+    assert (kept[:, 25:] == 0).all()
 
 
 def test_positions_are_added_to_words_only() -> None:
@@ -104,12 +98,3 @@ def test_embeddings_of_ngrams_start_from_pretrained_vectors() -> None:
     assert torch.equal(states_BLE[0, :2, :3], vectors_VE[[4, 5]])
     assert (states_BLE[0, 2] == 0).all()
     assert torch.equal(embedding.ngram_vectors.weight, before)
-
-
-def test_an_embedding_without_words_refuses_vectors() -> None:
-    class Bytes(Embedding):
-        def forward(self, tokens_BL: Tensor, mask_BL: Tensor) -> Tensor:
-            return tokens_BL[..., None] * mask_BL[..., None]
-
-    with pytest.raises(ValueError, match="Bytes"):
-        Bytes().start_from(*pretrained(5, 2))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+import shutil
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from sentattn.models.embedding import TrainingTexts
 from sentattn.models.pretrained import Pretrained, most_tokens, read_config
 
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+ROWS = {"max_position_embeddings": 64, "type_vocab_size": 2}
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 3, "eos_token_id": 4, "cls_token_id": 3, "sep_token_id": 4}
 FAMILIES: dict[str, dict[str, Any]] = {
     "albert": {"embedding_size": 8},
@@ -82,26 +85,39 @@ REFUSED: dict[str, dict[str, Any]] = {
     "yoso": {},
 }
 FAST = {"albert", "bert", "deberta-v2", "distilbert", "esm", "fnet", "longformer", "modernbert", "mpnet", "roberta"}
+FAST |= {"gemma2", "gpt2", "gpt_neox", "llama", "qwen3"}
 """Types that each test run tries; `make slow` tries all."""
 ROOM = {"mpnet": 62} | dict.fromkeys(("camembert", "longformer", "luke", "roberta", "xlm-roberta", "xmod"), 63)
 """Types that number positions from behind the id of padding have fewer than 64."""
 
 
 def each(families: Iterable[str]) -> Any:
-    fast = FAST | DECODERS.keys()
-    marked = (family if family in fast else pytest.param(family, marks=pytest.mark.slow) for family in families)
+    marked = (family if family in FAST else pytest.param(family, marks=pytest.mark.slow) for family in families)
     return pytest.mark.parametrize("family", list(marked))
 
 
-def write(folder: Path, family: str, settings: dict[str, Any]) -> None:
+@pytest.fixture(scope="module")
+def write(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Writes the encoder of a type once, and returns its folder."""
+    tokenizer = tmp_path_factory.mktemp("tokenizer")
+    size = write_tokenizer(tokenizer).get_vocab_size()
+
+    @functools.cache
+    def written(family: str) -> Path:
+        folder = tmp_path_factory.mktemp("encoder")
+        shutil.copytree(tokenizer, folder, dirs_exist_ok=True)
+        own = (FAMILIES | DECODERS | REFUSED)[family]
+        write_model(folder, family, {"vocab_size": size, **ROWS, **SHAPE, **SPECIAL, **own})
+        return folder
+
+    return written
+
+
+def write_model(folder: Path, family: str, settings: dict[str, Any]) -> None:
     """Writes a random encoder with large weights; padding is zero, as transformers starts it."""
     from transformers import AutoConfig, AutoModel
 
-    size = write_tokenizer(folder).get_vocab_size()
-    config = AutoConfig.for_model(
-        family,
-        **{"vocab_size": size, "max_position_embeddings": 64, "type_vocab_size": 2, **SHAPE, **SPECIAL, **settings},
-    )
+    config = AutoConfig.for_model(family, **settings)
     torch.manual_seed(0)
     model = AutoModel.from_config(config)
     with torch.no_grad():
@@ -120,13 +136,13 @@ def texts() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @each(FAMILIES | DECODERS)
-def test_states_do_not_depend_on_padding(family: str, tmp_path: Path) -> None:
+def test_states_do_not_depend_on_padding(family: str, write: Callable[[str], Path]) -> None:
     from transformers import AutoModel
 
-    write(tmp_path, family, (FAMILIES | DECODERS)[family])
-    encoder = Pretrained(num_embeddings=8, name=str(tmp_path), norm=False)
+    folder = write(family)
+    encoder = Pretrained(num_embeddings=8, name=str(folder), norm=False)
     alone_BL, padded_BL = texts()
-    own = AutoModel.from_pretrained(tmp_path, config=read_config(tmp_path)).eval()
+    own = AutoModel.from_pretrained(folder, config=read_config(folder)).eval()
     ids_BL = encoder.library_ids_V[alone_BL]
     expected = own(input_ids=ids_BL, output_hidden_states=True).hidden_states
     for layer in (0, 1, 2):
@@ -137,16 +153,15 @@ def test_states_do_not_depend_on_padding(family: str, tmp_path: Path) -> None:
         torch.testing.assert_close(alone_BLE.float(), expected[layer], **rounding)
     if family in ROOM:
         room = ROOM[family]
-        assert (most_tokens(tmp_path, room), most_tokens(tmp_path, room + 1)) == (None, room)
-    room = most_tokens(tmp_path, None) or 40
+        assert (most_tokens(folder, room), most_tokens(folder, room + 1)) == (None, room)
+    room = most_tokens(folder, None) or 40
     long_BL = torch.full((1, room), 7)
     assert encoder.encode(long_BL, long_BL > 0)[0].isfinite().all()
 
 
 @each(FAMILIES | DECODERS)
-def test_each_type_is_tuned_up_to_the_layer_that_is_read(family: str, tmp_path: Path) -> None:
-    write(tmp_path, family, (FAMILIES | DECODERS)[family])
-    tuned = Pretrained(num_embeddings=8, name=str(tmp_path), frozen=False, layer=1)
+def test_each_type_is_tuned_up_to_the_layer_that_is_read(family: str, write: Callable[[str], Path]) -> None:
+    tuned = Pretrained(num_embeddings=8, name=str(write(family)), frozen=False, layer=1)
     tuned.prepare_training(lambda: TrainingTexts(*[np.empty(0, np.int64)] * 3))
     _, tokens_BL = texts()
     tuned.train()(tokens_BL, tokens_BL > 0).square().sum().backward()
@@ -160,27 +175,25 @@ def test_each_type_is_tuned_up_to_the_layer_that_is_read(family: str, tmp_path: 
 
 
 @each(REFUSED)
-def test_types_whose_states_depend_on_padding_are_refused(family: str, tmp_path: Path) -> None:
-    write(tmp_path, family, REFUSED[family])
+def test_types_whose_states_depend_on_padding_are_refused(family: str, write: Callable[[str], Path]) -> None:
     tokens_BL, _ = texts()
-    load = partial(Pretrained, num_embeddings=8, name=str(tmp_path))
+    load = partial(Pretrained, num_embeddings=8, name=str(write(family)))
     assert refused(lambda: load().encode(tokens_BL, tokens_BL > 0)) == [("model.embedding.name", "unsupported")]
 
 
-def test_states_of_a_decoder_may_be_beyond_float16(tmp_path: Path) -> None:
-    write(tmp_path, "llama", DECODER)
-    file = tmp_path / "model.safetensors"
+def test_states_of_a_decoder_may_be_beyond_float16(write: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(write("llama"), tmp_path / "llama")
+    file = folder / "model.safetensors"
     weights = load_file(file)
     save_file(
         {name: 1e6 * value if "embed" in name else value for name, value in weights.items()}, file, {"format": "pt"}
     )
     tokens_BL, _ = texts()
-    [states_BLE] = Pretrained(num_embeddings=8, name=str(tmp_path)).encode(tokens_BL, tokens_BL > 0, [0])
+    [states_BLE] = Pretrained(num_embeddings=8, name=str(folder)).encode(tokens_BL, tokens_BL > 0, [0])
     assert states_BLE.isfinite().all()
     assert states_BLE.abs().max() > 65504
 
 
-def test_layers_that_share_their_weights_are_not_tuned_one_by_one(tmp_path: Path) -> None:
-    write(tmp_path, "albert", FAMILIES["albert"])
-    make = partial(Pretrained, num_embeddings=8, name=str(tmp_path), frozen=False, tuned_layers=1)
+def test_layers_that_share_their_weights_are_not_tuned_one_by_one(write: Callable[[str], Path]) -> None:
+    make = partial(Pretrained, num_embeddings=8, name=str(write("albert")), frozen=False, tuned_layers=1)
     assert refused(make) == [("model.embedding.tuned_layers", "conflict")]

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from refusals import kinds
 from torch import nn
 
-from sentattn.config.compose import compose
 from sentattn.models.head import Head
 from sentattn.models.pooling import Flatten, Mean, Prune
 
@@ -65,9 +63,3 @@ def test_prune_equals_the_formula_in_numpy() -> None:
         expected = np.concatenate([np.tanh(m @ wp + bp).ravel(), np.tanh(m.T @ wq + bq).ravel()])
         np.testing.assert_allclose(pooling(values)[row].detach(), expected, atol=1e-12)
     assert pooling.out_dim == 3 * 2 + 5 * 4 == expected.size
-
-
-def test_prune_needs_p_and_q_and_no_other_pooling_takes_them() -> None:
-    assert kinds(["model/pooling=prune"]) == [("model.pooling.p", "missing"), ("model.pooling.q", "missing")]
-    assert kinds(["model/pooling=flatten", "model.pooling.p=3"]) == [("model.pooling.p", "unknown")]
-    assert compose(["model/pooling=prune", "model.pooling.p=3", "model.pooling.q=2"])["model"]["pooling"]["q"] == 2

@@ -72,13 +72,6 @@ def test_states_and_pairs_equal_the_equations(layers: int) -> None:
         assert (pairs_BHLL[row, :, :, n:] == 0).all()
 
 
-def test_no_softmax_sees_the_bias_of_the_keys() -> None:
-    encoder = make()
-    encoder(inputs(), MASK_BL)[MASK_BL].pow(3).sum().backward()
-    names = {name for name, p in encoder.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-10}
-    assert names == {"blocks.0.attention.key.bias", "blocks.1.attention.key.bias"}
-
-
 def test_dropout_acts_on_residuals_in_training_only() -> None:
     encoder = Transformer(dim=E, heads=H, hidden=5, dropout=0.5)
     states_BLE = inputs().float()
