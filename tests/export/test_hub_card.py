@@ -75,16 +75,12 @@ def test_what_a_card_says(tiny_run: LoadedRun, tmp_path: Path) -> None:
     assert re.search(rf"\| accuracy \| {tiny_run.metrics['test/accuracy']:.4f} ±0\.\d{{4}} \|", text)
 
 
-def test_all_seeds_of_the_setting(seeds: list[LoadedRun], tmp_path: Path) -> None:
+def test_all_seeds_of_the_setting_and_tests_against_the_runs_next_to_it(seeds: list[LoadedRun], tmp_path: Path) -> None:
     text = card_of(seeds[0], tmp_path).text
     assert re.search(r"\| test, \d+ rows \| this model \| 3 seeds \|\n", text)
     mean = sum(run.metrics["test/accuracy"] for run in seeds[:3]) / 3
     own = seeds[0].metrics["test/accuracy"]
     assert re.search(rf"\| accuracy \| {own:.4f} [^|]* \| {mean:.4f} [^|]* \|\n", text)
-
-
-def test_tests_against_the_runs_next_to_it(seeds: list[LoadedRun], tmp_path: Path) -> None:
-    text = card_of(seeds[0], tmp_path).text
     [test] = re.findall(r"\n- (.*lstm\\_mean.*)", text)
     assert "feedforward" in test
     assert "3 seeds" in test

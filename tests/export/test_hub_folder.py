@@ -60,6 +60,7 @@ def test_files_of_a_folder(tiny_run: LoadedRun, tmp_path: Path) -> None:
     write_folder(tiny_run, folder)
     assert (names(folder), names(folder / "model")) == (FILES, OF_MODEL)
     assert names(tmp_path) == ["folder"]
+    assert refused(lambda: write_folder(tiny_run, folder)) == [("output", "conflict")]
 
 
 def test_a_folder_is_a_run(tiny_run: LoadedRun, tmp_path: Path) -> None:
@@ -144,36 +145,22 @@ def test_portable_settings() -> None:
     assert portable(settings | kept) == names_only | kept
 
 
-def test_an_existing_folder_is_refused_and_left_as_it_is(tiny_run: LoadedRun, tmp_path: Path) -> None:
-    write_folder(tiny_run, tmp_path / "folder", address="user/my_model")
-    assert 'sentattn.load("hf://user/my_model")' in (tmp_path / "folder" / "README.md").read_text()
-    (tmp_path / "folder" / "README.md").write_text("edited")
-    assert refused(lambda: write_folder(tiny_run, tmp_path / "folder")) == [("output", "conflict")]
-    assert (tmp_path / "folder" / "README.md").read_text() == "edited"
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["push=name"], [("push", "type")]),
-        (["push=a/b/c"], [("push", "type")]),
-        (["private=true"], [("private", "no_effect")]),
+        (["format=hub", "push=a/b/c"], [("push", "type")]),
+        (["format=hub", "private=true"], [("private", "no_effect")]),
         (["format=onnx", "weights=true", "push=a/b"], [("weights", "no_effect"), ("push", "no_effect")]),
-        (["push=name", "private=true"], [("push", "type")]),
-        (["output=RUN"], [("output", "conflict")]),
-        (["output=HERE"], [("output", "conflict")]),
+        (["format=hub", "push=name", "private=true"], [("push", "type")]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value[0], str) else "",
 )
 def test_refused_arguments(
     tiny_run: LoadedRun, tmp_path: Path, arguments: list[str], expected: list[tuple[str, str]]
 ) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    words = [word.replace("RUN", str(tiny_run.path)).replace("HERE", str(tmp_path)) for word in arguments]
-    defaults = {"run": str(tiny_run.path), "format": "hub", "output": str(tmp_path / "folder")}
-    typed = defaults | dict(word.split("=", 1) for word in words)
-    assert refused(lambda: export.main.__wrapped__([f"{k}={v}" for k, v in typed.items()])) == expected
-    assert names(tmp_path) == ["notes.txt"]
+    words = [f"run={tiny_run.path}", f"output={tmp_path / 'folder'}", *arguments]
+    assert refused(lambda: export.main.__wrapped__(words)) == expected
+    assert names(tmp_path) == []
 
 
 def test_a_run_that_is_damaged_is_refused(run_copy: Path, tmp_path: Path) -> None:

@@ -3,19 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 from refusals import refused
-from untrained_runs import MAX_LENGTH, WORDS
 
 from sentattn.export import new_folder
-from sentattn.export.onnx_folder import OnnxClassifier, verify
-from sentattn.models.classifier import TextClassifier
-from sentattn.prediction.model import LoadedRun
-
-
-def run(folder: Path, model: TextClassifier) -> tuple[float, list[tuple[int, int]]]:
-    graph, exported = folder / "model.onnx", OnnxClassifier(model).eval()
-    return verify(graph, exported, ids=len(WORDS) + 2, max_length=MAX_LENGTH)
 
 
 def write(folder: Path, content: str) -> None:
@@ -67,22 +57,3 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(Path, "rename", full)
     assert refused(lambda: write(tmp_path / "a", "first")) == [("output", "unwritable")]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_model_equals_its_graph(mean: LoadedRun, folder: Path) -> None:
-    difference, shapes = run(folder, mean.classifier.model)
-    assert difference < 1e-6
-    assert shapes == [(1, 1), (1, 2), (3, 7), (1, MAX_LENGTH)]
-
-
-@pytest.mark.parametrize("change", [1e-2, float("nan"), float("inf")])
-def test_a_graph_of_another_model_is_refused(mean: LoadedRun, folder: Path, change: float) -> None:
-    model = LoadedRun(mean.path).classifier.model
-    with torch.no_grad():
-        model.head.layers[-1].bias[0] += change  # type: ignore[index, operator, union-attr]
-    assert refused(lambda: run(folder, model)) == [("format", "failed")]
-
-
-def test_a_file_that_is_no_graph_is_refused(mean: LoadedRun, tmp_path: Path) -> None:
-    (tmp_path / "model.onnx").write_bytes(b"nothing")
-    assert refused(lambda: run(tmp_path, mean.classifier.model)) == [("format", "failed")]
