@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,20 +30,26 @@ def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     upload.find_connection_error.cache_clear()
 
 
-def test_each_run_is_uploaded_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("one", "two"):
-        log_a_run(tmp_path / "outputs" / "demo" / name)
-    capsys.readouterr()
-    with serving() as server, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WANDB_BASE_URL", server.address)
-        assert sync.main([]) == 0
-        assert capsys.readouterr().out == "2 runs uploaded, 0 of these before\n"
-        assert {name: [row["epoch"] for row in run.history] for name, run in server.runs.items()} == {
-            "one": [1],
-            "two": [1],
-        }
+def test_each_run_is_uploaded_once_after_errors_of_others_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = (log_a_run(tmp_path / "outputs" / "demo" / name) for name in ("one", "two"))
+    bad = log_a_run(tmp_path / "outputs" / "bad", host=UNREACHABLE)
+    broken = shutil.copytree(one, tmp_path / "outputs" / "broken")
+    next(broken.glob("wandb/offline-run-*/*.wandb")).write_bytes(b"nonsense")
+    with serving() as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.address)
+        assert sync.main([]) == 2
+        of_bad, of_broken = sorted(capsys.readouterr().err.splitlines())
+        assert f"outputs/{bad.name}: " in of_bad
+        assert UNREACHABLE in of_bad
+        assert f"outputs/{broken.name}: " in of_broken
+        uploaded = {name: [row["epoch"] for row in run.history] for name, run in server.runs.items()}
+        assert uploaded == {"one": [1], "two": [1]}
         asked = server.asked
-        assert sync.main([str(tmp_path / "outputs" / "demo" / "two"), str(tmp_path / "outputs")]) == 0
+        for folder in (bad, broken):
+            shutil.rmtree(folder)
+        assert sync.main([str(two), str(tmp_path / "outputs")]) == 0
         assert server.asked == asked
     assert capsys.readouterr().out == "2 runs uploaded, 2 of these before\n"
 
@@ -66,7 +73,8 @@ def test_a_resumed_run_is_uploaded_as_one(tmp_path: Path, capsys: pytest.Capture
         assert sync.main([str(run)]) == 0
         assert [row["epoch"] for row in server.runs["run"].history] == [1, 2, 3]
         assert sync.main([str(run)]) == 0
-    assert "1 run uploaded, 1 of these before" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "1 run uploaded, 0 of these before\n1 run uploaded, 1 of these before\n" in shown
     assert not (tmp_path / "wandb").exists()
 
 
@@ -105,21 +113,6 @@ def test_a_server_that_accepts_nothing_is_reported(
     assert reason in shown
 
 
-def test_other_runs_are_uploaded_after_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving() as server:
-        log_a_run(tmp_path / "outputs" / "good", host=server.address)
-        bad = log_a_run(tmp_path / "outputs" / "bad", host=UNREACHABLE)
-        broken = log_a_run(tmp_path / "outputs" / "broken", host=server.address)
-        next(broken.glob("wandb/offline-run-*/*.wandb")).write_bytes(b"nonsense")
-        assert sync.main([]) == 2
-        assert list(server.runs) == ["good"]
-    shown = capsys.readouterr()
-    of_bad, of_broken = sorted(shown.err.splitlines())
-    assert f"outputs/{bad.name}: " in of_bad
-    assert UNREACHABLE in of_bad
-    assert f"outputs/{broken.name}: " in of_broken
-
-
 def test_a_key_is_not_sent_to_a_server_without_login(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -138,8 +131,9 @@ def test_a_key_is_not_sent_to_a_server_without_login(
 def test_without_a_key_one_line_names_wandb_login(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in "abc":
-        log_a_run(tmp_path / name)
+    log_a_run(tmp_path / "a")
+    for name in "bc":
+        shutil.copytree(tmp_path / "a", tmp_path / name)
     wandb.teardown()
     monkeypatch.delenv("WANDB_API_KEY")
     capsys.readouterr()
