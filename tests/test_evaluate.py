@@ -39,8 +39,7 @@ def test_the_same_data_gives_the_same_metrics(tiny_run: LoadedRun, tmp_path: Pat
 def test_from_python_as_from_the_command(
     tiny_run: LoadedRun, run_copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "other.csv").write_text("text,label\ngood film,positive\nbad film,negative\nnot bad,positive\n")
-    typed, output = ["data=table", f"data.test={tmp_path / 'other.csv'}"], tmp_path / "metrics.json"
+    typed, output = table(tmp_path / "other.csv", "positive", "negative", "positive"), tmp_path / "metrics.json"
     metrics = sentattn.load(run_copy).evaluate(typed)
     printed = capsys.readouterr().out
     predictions = (run_copy / "predictions-other-test.parquet").read_bytes()
@@ -85,14 +84,6 @@ def reviews(folder: Path, **counts: int) -> Path:
     return folder
 
 
-def test_other_data_are_read_with_the_vocabulary_of_the_run(
-    tiny_run: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = reviews(tmp_path / "aclImdb", neg=10, pos=10)
-    assert evaluate.main([f"run={tiny_run.path}", "data=imdb", f"data.path={folder}"]) == 0
-    assert "on imdb" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("saved", ["nfc", None, "before"])
 def test_words_are_normalized_as_in_the_training(
     saved: str | None, run_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -131,18 +122,9 @@ def test_predictions_on_other_data_are_written_and_compared(
     expected = {name.removeprefix("test/"): value for name, value in json.loads(output.read_text()).items()}
     del expected["loss"], expected["classes"]
     assert {name: setting.metrics[name].value for name in expected} == pytest.approx(expected, abs=1e-9)
-    capsys.readouterr()
+    assert "on imdb" in capsys.readouterr().out
     assert compare([str(tmp_path / "outputs"), "split=films", f"report={tmp_path / 'report.html'}"]) == 0
     assert "films, by models of demo: 20 rows" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("typed", "expected"), [([], "many.reviews-test"), (["name=mine"], "mine")])
-def test_an_evaluation_is_named_after_its_table_or_name(
-    tiny_run: LoadedRun, run_copy: Path, tmp_path: Path, typed: list[str], expected: str
-) -> None:
-    words = table(tmp_path / "many.reviews.csv", *tiny_run.classifier.labels)
-    assert evaluate.main([str(run_copy), *words, *typed]) == 0
-    assert (run_copy / f"predictions-{expected}.parquet").is_file()
 
 
 def table(file: Path, *labels: str) -> list[str]:
@@ -154,16 +136,18 @@ def table(file: Path, *labels: str) -> list[str]:
 
 def test_predictions_of_other_rows_are_not_overwritten(run_copy: Path, tmp_path: Path) -> None:
     run = sentattn.load(run_copy)
-    first, second = table(tmp_path / "a" / "t.csv", "positive"), table(tmp_path / "b" / "t.csv", "positive", "negative")
+    first = table(tmp_path / "a" / "my.t.csv", "positive")
+    second = table(tmp_path / "b" / "my.t.csv", "positive", "negative")
     run.evaluate(first)
-    before = (run_copy / "predictions-t-test.parquet").read_bytes()
+    written = run_copy / "predictions-my.t-test.parquet"
+    before = written.read_bytes()
     assert refused(lambda: run.evaluate(second)) == [("name", "conflict")]
-    assert (run_copy / "predictions-t-test.parquet").read_bytes() == before
+    assert written.read_bytes() == before
     run.evaluate(first)
     run.evaluate(second, name="second")
-    table(tmp_path / "a" / "t.csv", "negative")  # the same text
+    table(tmp_path / "a" / "my.t.csv", "negative")  # the same text
     assert refused(lambda: run.evaluate(first)) == [("name", "conflict")]
-    (run_copy / "predictions-t-test.parquet").write_bytes(b"damaged")
+    written.write_bytes(b"damaged")
     run.evaluate(first)
 
 

@@ -149,15 +149,11 @@ def test_names_that_are_none(hub: Server, address: str) -> None:
     assert refused(lambda: sentattn.load(address)) == [("run", "not_found")]
 
 
-def test_repositories_that_are_no_model_of_sentattn(hub: Server, folder: Path, tmp_path: Path) -> None:
+def test_a_repository_that_is_no_model_of_sentattn(hub: Server, tmp_path: Path) -> None:
     (tmp_path / "bert").mkdir()
     (tmp_path / "bert" / "pytorch_model.bin").write_bytes(b"")
     hub.add("someone/bert", tmp_path / "bert")
     assert refused(lambda: sentattn.load("hf://someone/bert")) == [("run", "not_found")]
-    hub.add(NAME, folder)
-    files = [*hub.repositories[NAME].commits.values()][-1]
-    files["model/model.safetensors"] = b"no weights"
-    assert refused(lambda: sentattn.load(ADDRESS).classifier) == [("run", "damaged")]
 
 
 def test_classes_that_are_not_of_sentattn_are_refused(hub: Server, folder: Path) -> None:

@@ -7,14 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
-from refusals import kinds
 from tiny import tiny
 
 from sentattn import fit
 from sentattn.compare.comparison import read_comparisons
 from sentattn.compare.runs import read_runs
-from sentattn.config.compose import compose
-from sentattn.config.hashing import setting_hash
 from sentattn.errors import RunError
 from sentattn.train import main
 from sentattn.training.resume import advice, open_interrupted
@@ -90,8 +87,6 @@ def test_loggers_of_lightning_and_of_ones_own(own: list[str], capsys: pytest.Cap
     assert {int(line["step"]) for line in lines} >= {1, 2}
     out = capsys.readouterr().out
     assert {"CSVLogger: open", "Mine: open"} <= set(out.splitlines())
-    plain = compose([*own, *tiny()])
-    assert setting_hash(compose([*own, *tiny("logger=mine")])) == setting_hash(plain)
 
 
 def test_a_check_finds_an_attention_that_forgets_the_mask(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,11 +96,6 @@ def test_a_check_finds_an_attention_that_forgets_the_mask(own: list[str], capsys
     [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert all(part in line for part in ("padded batch", "weights of padding are 0", "masked_softmax"))
     assert "sum to 1" not in line
-
-
-@pytest.mark.parametrize("key", ["optimizer", "loss", "model.attention", "logger.mine"])
-def test_a_class_is_typed_as_a_choice(key: str) -> None:
-    assert (f"{key}._target_", "unsupported") in kinds([f"{key}._target_=users_classes.Mine"])
 
 
 def test_commands_for_runs_with_a_class_of_ones_own_can_be_typed(

@@ -363,10 +363,6 @@ def test_permissions_of_tensors_follow_the_umask(umask: int, rights: int, tmp_pa
     assert file.stat().st_mode & 0o777 == rights
 
 
-def test_others_may_read_the_files_of_a_model(tiny_run: LoadedRun) -> None:
-    assert len({file.stat().st_mode for file in (tiny_run.path / "model").iterdir()}) == 1
-
-
 def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(descriptor: int) -> None:
         raise OSError(errno.EINVAL, "not supported")

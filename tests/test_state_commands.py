@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -174,11 +175,7 @@ def test_a_table_of_other_rows_is_refused(
     sentattn.save_states(tmp_path / "s.safetensors", *drawn(20, 0)[:2])
     settings = [f"data.train={tmp_path / 's.safetensors'}", f"output_dir={tmp_path}"]
     if rows is not None:
-        (tmp_path / "rows.jsonl").write_text(
-            "".join(
-                json.dumps({name: rows[name][i] for name in rows}) + "\n" for i in range(len(next(iter(rows.values()))))
-            )
-        )
+        pd.DataFrame(rows).to_json(tmp_path / "rows.jsonl", orient="records", lines=True)
         settings.append(f"data.rows={tmp_path / 'rows.jsonl'}")
     assert refused(lambda: sentattn.fit([*SHORT, *settings])) == [(key, kind)]
 
