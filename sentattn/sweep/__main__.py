@@ -145,11 +145,11 @@ def _line(record: Record) -> str:
 
 def _folders(arguments: Sequence[str]) -> list[Path]:
     """Returns the folders of the studies that are named, or of the only study that there is."""
-    from sentattn.sweep.journal import JOURNAL
+    from sentattn.sweep.journal import FIRST_FORMAT, JOURNAL
 
     options = command_line.raw_arguments(arguments, {"output_dir": "str"}, positional="names")
     root = Path(options.get("output_dir", "outputs")) / SWEEP_FOLDER
-    names = sorted({file.parent.name for name in (JOURNAL, "study.db") for file in root.glob(f"*/{name}")})
+    names = sorted({file.parent.name for name in (JOURNAL, *FIRST_FORMAT) for file in root.glob(f"*/{name}")})
     known = f"There are {', '.join(names)}." if names else f"There is none in {root}."
     messages = {name: f"There is no study {name!r}.{suggestion(name, names)} {known}" for name in options["names"]}
     faults = [Fault("study", "not_found", message) for name, message in messages.items() if name not in names]

@@ -26,6 +26,8 @@ from sentattn.run import FORMAT_KEY, is_locked, require_format
 from sentattn.sweep.plan import quiet
 
 JOURNAL, LOCK = "study.journal", ".study.lock"
+FIRST_FORMAT = ("study.db", "storage.json")
+"""Files of a study of format 1."""
 ID, WORDS = "id", "words"
 """A study's attributes: one that is written last, so that a study without it is incomplete, and how it was typed."""
 SILENT = 60.0
@@ -145,8 +147,8 @@ def load(folder: Path) -> optuna.Study:
 
 
 def require_journal(folder: Path) -> None:
-    """Refuses a folder with the database of a study of format 1 with a `RunError`."""
-    if any((folder / name).is_file() for name in ("study.db", "storage.json")) and not (folder / JOURNAL).is_file():
+    """Refuses a folder with the files of a study of format 1 with a `RunError`."""
+    if any((folder / name).is_file() for name in FIRST_FORMAT) and not (folder / JOURNAL).is_file():
         require_format(f"study {folder}", 1)
 
 

@@ -74,10 +74,11 @@ def test_studies_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "one, two" in capsys.readouterr().err
 
 
-def test_a_study_of_an_earlier_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("file", ["study.db", "storage.json"])
+def test_a_study_of_an_earlier_format(tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str) -> None:
     folder = tmp_path / "sweeps" / "old"
     folder.mkdir(parents=True)
-    (folder / "study.db").touch()
+    (folder / file).touch()
     for words in (["status"], ["status", "old"], ["study=old", "data=demo", "model.attention.hops=range(1,4)"]):
         assert main([*words, f"output_dir={tmp_path}"]) == 2
         [line] = capsys.readouterr().err.splitlines()
