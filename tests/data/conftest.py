@@ -5,9 +5,10 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from list_source import ListSource
+from list_source import ROWS, GivenData, ListSource
 
 from sentattn.data.corpus import Corpus, Row, open_corpus
 from sentattn.data.tokenizer import WordTypes
@@ -36,6 +37,17 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
         most = max((row.label for listed in given.values() for row in listed), default=0)
         source.labels = (*ListSource.labels, *(f"class {i}" for i in range(2, most + 1)))
         return open_corpus(source, tmp_path / "cache", name="given", types=WordTypes())[0]
+
+    return make
+
+
+@pytest.fixture
+def data_of(tmp_path: Path) -> Callable[..., GivenData]:
+    """Makes a data module of rows by split, with each of their words in the vocabulary."""
+
+    def make(rows: dict[str, list[Row]] = ROWS, **settings: Any) -> GivenData:
+        cache = str(tmp_path / "cache")
+        return GivenData(ListSource(rows), **{"name": "given", "cache_dir": cache, "min_count": 1, **settings})
 
     return make
 

@@ -6,78 +6,53 @@ import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from file_server import serving
-from list_source import ListSource
+from list_source import ROWS, GivenData
 from pytorch_lightning import LightningModule, Trainer
-from refusals import assert_refused, fault_of, refused
+from refusals import assert_refused, refused
 
 from sentattn.data.batching import Batch
-from sentattn.data.cache import Progress
-from sentattn.data.corpus import Row, Source
-from sentattn.data.datamodule import TextData
+from sentattn.data.corpus import Row
 from sentattn.data.datasets.imdb import Imdb
 from sentattn.data.readers.download import REGISTRY
 
-ROWS = {
-    "train": [Row("good good film", 1, "tt1", ((0, 4), (5, 9))), Row("bad film", 0, "tt2"), Row("good good bad", 1)],
-    "val": [Row("good play", 1)],
-    "test": [Row("bad play", 0), Row("a very bad film", 0)],
-}
 
-
-class ListData(TextData):
-    """A data module of listed rows."""
-
-    rows = ROWS
-
-    def source(self, progress: Progress) -> Source:
-        return ListSource(self.rows)
-
-
-@pytest.fixture
-def data_of(tmp_path: Path) -> Callable[..., ListData]:
-    def make(rows: dict[str, list[Row]] = ROWS, **settings: Any) -> ListData:
-        data = ListData(**{"name": "given", "cache_dir": str(tmp_path / "cache"), "min_count": 1, **settings})
-        data.rows = rows
-        return data
-
-    return make
-
-
-def test_fields_of_a_split(data_of: Callable[..., ListData]) -> None:
-    train, test = data_of().split("train"), data_of().split("test")
+def test_fields_of_a_split(data_of: Callable[..., GivenData]) -> None:
+    first = Row("Sch\xf6n <br />\U0001f600!", 1, "tt1", ((0, 5), (13, 14)))
+    data = data_of({**ROWS, "train": [first, *ROWS["train"][1:]]})
+    train, test = data.split("train"), data.split("test")
     assert train.labels.tolist() == [1, 0, 1]
     assert train.lengths.tolist() == [3, 2, 3]
     assert train.row.tolist() == [0, 1, 2]
     assert test.row.tolist() == [0, 1]
     assert train.group == ["tt1", "tt2", ""]
-    assert train.texts(1) == "bad film"
+    assert [train.texts(i) for i in range(3)] == [first.text, "bad film", "good good bad"]
     assert test.texts(1) == "a very bad film"
-    assert train.rationale(0) == [(0, 4), (5, 9)]
+    assert [train.rationale(i) for i in range(3)] == [[(0, 5), (13, 14)], [], []]
     # printf 'bad film' | sha256sum
     assert train.row_id[1] == "728b5dbc137f060b"
     assert (len(train), len(test)) == (3, 2)
 
 
-def test_classes_are_counted_in_the_training_rows(data_of: Callable[..., ListData]) -> None:
+def test_classes_are_counted_in_the_training_rows(data_of: Callable[..., GivenData]) -> None:
     assert data_of().class_counts == {"negative": 1, "positive": 2}
     assert data_of({**ROWS, "train": ROWS["train"][:1]}).class_counts == {"negative": 0, "positive": 1}
 
 
-def test_the_vocabulary_is_that_of_the_training_rows(data_of: Callable[..., ListData]) -> None:
+def test_the_vocabulary_is_that_of_the_training_rows(data_of: Callable[..., GivenData]) -> None:
     data = data_of()
     data.prepare()
     assert data.tokenizer.words == ["good", "bad", "film"]
+    assert refused(data_of(min_count=5).prepare) == [("data.min_count", "range")]
     assert data_of(min_count=3).batches("val").dataset[0].tokens_BL.tolist() == [[2, 1]]
     assert next(iter(data_of(vocab_size=2).batches("train"))).tokens_BL.tolist() == [[2, 2, 1], [2, 2, 3], [3, 1, 0]]
 
 
-def test_both_unicode_forms_of_an_accent_are_one_word(data_of: Callable[..., ListData]) -> None:
+def test_both_unicode_forms_of_an_accent_are_one_word(data_of: Callable[..., GivenData]) -> None:
     rows = {"train": [Row("caf\xe9 bad", 1), Row("cafe\u0301", 0)], "val": [Row("cafe\u0301", 1)]}
     rows["test"] = rows["val"]
     data = data_of(rows, normalize="nfc")
@@ -87,7 +62,7 @@ def test_both_unicode_forms_of_an_accent_are_one_word(data_of: Callable[..., Lis
     assert data_of(rows).batches("val").dataset[0].tokens_BL.tolist() == [[3]]  # null, from a cache of its own
 
 
-def test_scripts_without_spaces_are_reported(data_of: Callable[..., ListData]) -> None:
+def test_scripts_without_spaces_are_reported(data_of: Callable[..., GivenData]) -> None:
     chinese = {
         "train": [Row("\u597d\u7535\u5f71", 1), Row("\u574f\u7535\u5f71", 0)],
         **{s: ROWS[s] for s in ("val", "test")},
@@ -98,7 +73,7 @@ def test_scripts_without_spaces_are_reported(data_of: Callable[..., ListData]) -
         assert sum("data.tokenizer=" in message for message in data.report) == count
 
 
-def test_batches_have_the_ids_of_the_tokenizer(data_of: Callable[..., ListData]) -> None:
+def test_batches_have_the_ids_of_the_tokenizer(data_of: Callable[..., GivenData]) -> None:
     data = data_of(max_length=3, batch_size=1)
     for split in ("train", "val", "test"):
         for batch in data.batches(split):
@@ -107,7 +82,7 @@ def test_batches_have_the_ids_of_the_tokenizer(data_of: Callable[..., ListData])
             assert batch.labels_B.tolist() == [data.split(split).labels[int(batch.rows_B)]]
 
 
-def test_a_trained_models_vocabulary_can_be_used(data_of: Callable[..., ListData]) -> None:
+def test_a_trained_models_vocabulary_can_be_used(data_of: Callable[..., GivenData]) -> None:
     data = data_of()
     data.prepare(words=["play", "bad"])
     assert next(iter(data.batches("test"))).tokens_BL.tolist() == [[1, 1, 3, 1], [3, 2, 0, 0]]
@@ -115,7 +90,7 @@ def test_a_trained_models_vocabulary_can_be_used(data_of: Callable[..., ListData
 
 
 def test_other_settings_use_the_cached_corpus(
-    data_of: Callable[..., ListData], monkeypatch: pytest.MonkeyPatch
+    data_of: Callable[..., GivenData], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data_of().prepare()
     monkeypatch.setattr("sentattn.data.corpus.build", lambda *args, **kwargs: pytest.fail("built again"))
@@ -123,7 +98,7 @@ def test_other_settings_use_the_cached_corpus(
     assert next(iter(other.batches("train"))).tokens_BL.tolist() == [[2, 1], [1, 1]]
 
 
-def test_report(data_of: Callable[..., ListData]) -> None:
+def test_report(data_of: Callable[..., GivenData]) -> None:
     data = data_of()
     data.prepare()
     rows, warning, vocabulary = data.report[1:]
@@ -137,7 +112,7 @@ def test_report(data_of: Callable[..., ListData]) -> None:
     ("max_length", "numbers"), [(4, []), (3, ["1", "6", "94.1%"]), (2, ["4", "6", "70.6%"]), (None, [])]
 )
 def test_texts_that_are_cut_are_reported(
-    max_length: int | None, numbers: list[str], data_of: Callable[..., ListData]
+    max_length: int | None, numbers: list[str], data_of: Callable[..., GivenData]
 ) -> None:
     # 3, 2 and 3 words in train, 2 in val, 3 and 4 in test
     data = data_of({**ROWS, "test": [Row("bad play now", 0), Row("a very bad film", 0)]}, max_length=max_length)
@@ -146,19 +121,15 @@ def test_texts_that_are_cut_are_reported(
     assert [re.findall(r"(?<= )\d\S*", message) for message in shown] == ([numbers] if numbers else [])
 
 
-def test_the_fingerprint_depends_on_rows_only(data_of: Callable[..., ListData]) -> None:
+def test_the_fingerprint_depends_on_rows_only(data_of: Callable[..., GivenData]) -> None:
     first, same, fewer = data_of(), data_of(vocab_size=1, max_length=1, batch_size=9), data_of(limit=1)
     for data in (first, same, fewer):
         data.prepare()
     assert first.fingerprint == same.fingerprint != fewer.fingerprint
 
 
-def test_an_unknown_split_is_refused(data_of: Callable[..., ListData]) -> None:
-    assert_refused(lambda: data_of().split("dev"), "dev", "missing", "train, val, test")
-
-
 def test_faulty_settings_are_refused_together() -> None:
-    found = refused(lambda: ListData(name="given", batch_size=0, clip="middle"))  # type: ignore[arg-type]
+    found = refused(lambda: GivenData(None, name="given", batch_size=0, clip="middle"))  # type: ignore[arg-type]
     assert found == [("batch_size", "range"), ("clip", "range")]
 
 
@@ -184,7 +155,7 @@ class Watcher(LightningModule):
 
 @pytest.mark.parametrize("batching", ["sorted", "random"])
 def test_lightning_shuffles_the_rows_each_epoch(
-    data_of: Callable[..., ListData], batching: str, recwarn: pytest.WarningsRecorder
+    data_of: Callable[..., GivenData], batching: str, recwarn: pytest.WarningsRecorder
 ) -> None:
     rows = {"train": [Row("good " * (i % 7 + 1), i % 2) for i in range(60)], "val": ROWS["val"], "test": ROWS["test"]}
 
@@ -209,24 +180,10 @@ def test_lightning_shuffles_the_rows_each_epoch(
     assert epochs(seed=1)[0] != first
 
 
-def test_worker_processes_give_the_same_batches(data_of: Callable[..., ListData]) -> None:
+def test_worker_processes_give_the_same_batches(data_of: Callable[..., GivenData]) -> None:
     here, there = data_of(batch_size=2).batches("train"), data_of(batch_size=2, num_workers=1).batches("train")
     for ours, theirs in zip(here, there, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
-
-
-def test_imdb_from_archive_and_folder(imdb_archive: Path, imdb_folder: Path, tmp_path: Path) -> None:
-    one, other = (
-        Imdb(path=str(path), val_size=2, cache_dir=str(tmp_path / "cache")) for path in (imdb_archive, imdb_folder)
-    )
-    one.prepare()
-    other.prepare()
-    assert one.fingerprint == other.fingerprint
-    assert "4 train, 2 val, 2 test" in one.report[1]
-    assert re.findall(r"\d", one.report[2]) == ["1", "1"]
-    assert "data.drop_duplicates=true" in one.report[2]
-    assert sorted(one.split("val").labels.tolist()) == [0, 1]
-    assert one.split("test").texts(0) == "Awful, awful film."
 
 
 def test_imdb_is_downloaded_by_default(imdb_archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,10 +202,8 @@ def test_imdb_is_downloaded_by_default(imdb_archive: Path, tmp_path: Path, monke
 
 
 def test_imdb_without_a_network_names_the_file_to_download(tmp_path: Path) -> None:
-    fault = fault_of(Imdb(cache_dir=str(tmp_path)).prepare)
-    assert (fault.key, fault.kind) == ("data.path", "network")
-    assert "https://ai.stanford.edu/" in fault.message
-    assert "data.path=FILE" in fault.message
+    prepare = Imdb(cache_dir=str(tmp_path)).prepare
+    assert_refused(prepare, "data.path", "network", "https://ai.stanford.edu/", "data.path=FILE")
 
 
 def test_validation_rows_depend_on_split_seed(imdb_archive: Path, tmp_path: Path) -> None:

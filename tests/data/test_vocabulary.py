@@ -1,4 +1,4 @@
-"""Counting words and choosing those that are known."""
+"""Counting words, and scripts whose words have no spaces between them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from refusals import refused
 
 from sentattn.data.corpus import Corpus
-from sentattn.data.vocabulary import count_types, frequent_types, lookup_table, unspaced
-
-COUNTS = np.array([2, 5, 0, 5, 1])
+from sentattn.data.vocabulary import count_types, unspaced
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 100])
@@ -20,19 +17,6 @@ def test_counts_of_chosen_rows(at_once: int, corpus_of: Callable[..., Corpus], m
     corpus = corpus_of(train=["a b b", "c", "d d d"], test=["e"])
     for rows, counts in (([0, 2], [1, 2, 0, 3, 0]), ([1], [0, 0, 1, 0, 0]), ([], [0] * 5)):
         assert count_types(corpus, np.array(rows, dtype=np.int64)).tolist() == counts
-
-
-def test_ranks_by_count_and_then_by_word() -> None:
-    assert frequent_types(COUNTS, min_count=1, vocab_size=10).tolist() == [1, 3, 0, 4]
-
-
-def test_rare_words_and_those_beyond_the_size_are_left_out() -> None:
-    assert frequent_types(COUNTS, min_count=2, vocab_size=10).tolist() == [1, 3, 0]
-    assert frequent_types(COUNTS, min_count=1, vocab_size=1).tolist() == [1]
-
-
-def test_no_word_left_is_refused() -> None:
-    assert refused(lambda: frequent_types(COUNTS, min_count=6, vocab_size=10)) == [("data.min_count", "range")]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +37,3 @@ def test_scripts_without_spaces_are_warned_of(types: list[str], counts: list[int
     messages = unspaced(types, np.array(counts))
     assert len(messages) == warned
     assert all("data.tokenizer=" in message for message in messages)
-
-
-def test_lookup_counts_from_2_and_gives_1_to_unknown_words() -> None:
-    assert lookup_table(["a", "b", "c"], ["c", "a", "elsewhere"]).tolist() == [3, 1, 2]

@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from list_source import ListSource
+from list_source import GivenData
 from numpy.typing import NDArray
 from refusals import assert_refused, refused
 
-from sentattn.data.corpus import Row, Source
-from sentattn.data.datamodule import TextData
+from sentattn.data.corpus import Row
 from sentattn.data.word_vectors import VectorFile, WordVectors, read_vectors
 
 TEXT = "The 1 2 3\nthe 4 5 6\nfilm 7 8 9\nbad -1 -2 -3\nfilm 0 0 0\n! 0.5 0.25 0.125\n"
@@ -38,18 +37,18 @@ def file(tmp_path: Path) -> Path:
 
 
 def written(table: dict[str, NDArray[np.float32]], folder: Path, layout: str, packing: str) -> Path:
-    """Writes a table of vectors, each number with as many digits as tell it from all others."""
+    """Writes a table of vectors, each number with as many digits as tell it from all others; `bin` is a zip."""
     end = " \n" if layout == "word2vec" else "\n"
     lines = [f"{word} {' '.join(str(number) for number in row)}{end}" for word, row in table.items()]
     if layout == "word2vec":
         lines.insert(0, f"{len(table)} {len(next(iter(table.values())))}\n")
     text = "".join(lines).encode()
     path = folder / f"vectors.{packing}"
-    if packing == "zip":
+    if packing == "bin":
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("vectors.txt", text)
     else:
-        path.write_bytes(gzip.compress(text) if packing == "gz" else text)
+        path.write_bytes(gzip.compress(text) if packing == "vec.gz" else text)
     return path
 
 
@@ -61,7 +60,7 @@ tables = st.integers(3, 6).flatmap(
 
 
 @settings(max_examples=60)
-@given(tables, st.sampled_from(["glove", "word2vec"]), st.sampled_from(["txt", "gz", "zip"]))
+@given(tables, st.sampled_from(["glove", "word2vec"]), st.sampled_from(["vec", "vec.gz", "bin"]))
 def test_vectors_of_any_table_round_trip(table: dict[str, list[float]], layout: str, packing: str) -> None:
     expected = {word: np.array(row, dtype=np.float32) for word, row in table.items()}
     with tempfile.TemporaryDirectory() as folder:
@@ -162,25 +161,15 @@ def test_the_fingerprint_depends_on_the_vectors_only(file: Path, tmp_path: Path)
     assert fingerprint("d.txt", TEXT + "unheard 0 0 0\n") != first
 
 
-class ListData(TextData):
-    """A data module of listed rows."""
-
-    def source(self, progress: object) -> Source:
-        train = [Row("The film the film", 0), Row("bad bad Bad unheard unheard", 1)]
-        return ListSource({"train": train, "val": [Row("the play", 0)], "test": [Row("a play", 0)]})
-
-
-@pytest.fixture
-def data_of(tmp_path: Path) -> Callable[..., ListData]:
-    def make(vectors: Path, **settings: Any) -> ListData:
-        cache = str(tmp_path / "cache")
-        return ListData(**{"name": "given", "min_count": 1, "vectors": str(vectors), "cache_dir": cache, **settings})
-
-    return make
+ROWS = {
+    "train": [Row("The film the film", 0), Row("bad bad Bad unheard unheard", 1)],
+    "val": [Row("the play", 0)],
+    "test": [Row("a play", 0)],
+}
 
 
-def test_data_reports_the_coverage_of_the_vectors(file: Path, data_of: Callable[..., ListData]) -> None:
-    data = data_of(file)
+def test_data_reports_the_coverage_of_the_vectors(file: Path, data_of: Callable[..., GivenData]) -> None:
+    data = data_of(ROWS, vectors=str(file))
     data.prepare()
     assert data.word_vectors is not None
     assert data.tokenizer.words == ["bad", "film", "the", "unheard"]
@@ -188,15 +177,15 @@ def test_data_reports_the_coverage_of_the_vectors(file: Path, data_of: Callable[
     assert re.findall(r"[\d.]+%", data.report[-1]) == ["75.0%", "77.8%"]
 
 
-def test_data_warns_of_few_words_with_a_vector(tmp_path: Path, data_of: Callable[..., ListData]) -> None:
+def test_data_warns_of_few_words_with_a_vector(tmp_path: Path, data_of: Callable[..., GivenData]) -> None:
     (tmp_path / "v.txt").write_text("film 1 2 3\nFILM 1 2 3\nBAD 1 2 3\n")
-    data = data_of(tmp_path / "v.txt")
+    data = data_of(ROWS, vectors=str(tmp_path / "v.txt"))
     data.prepare()
     assert re.findall(r"[\d.]+%", data.report[-2]) == ["25.0%", "22.2%"]
     assert "data.lowercase" in data.report[-1]
 
 
-def test_a_trained_model_needs_no_vectors(tmp_path: Path, data_of: Callable[..., ListData]) -> None:
-    data = data_of(tmp_path / "nowhere.txt")
+def test_a_trained_model_needs_no_vectors(tmp_path: Path, data_of: Callable[..., GivenData]) -> None:
+    data = data_of(ROWS, vectors=str(tmp_path / "nowhere.txt"))
     data.prepare(words=["bad", "film"])
     assert data.word_vectors is None
