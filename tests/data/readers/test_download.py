@@ -1,4 +1,4 @@
-"""Downloads from a server on the loopback interface: verified, from mirrors, over bad connections, by two processes."""
+"""Downloads from a server on the loopback interface: verified, from mirrors, over bad connections, by two at once."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import errno
 import gzip
 import hashlib
 import os
-import select
-import subprocess
-import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from file_server import Answer, Server, serving
-from refusals import fault_of
+from refusals import assert_refused
 
 from sentattn.data.readers import download
 from sentattn.data.readers.download import REGISTRY, RETRIES, STANFORD, URLS, fetch
-from sentattn.errors import Fault
 
 NAME = "reviews.tar.gz"
 CONTENT = gzip.compress(b"a film, a play; " * 1000) + bytes(range(256)) * 1000
@@ -47,8 +44,10 @@ def stored(cache: Path) -> set[str]:
     return {file.name for file in (cache / "downloads").iterdir() if file.suffix != ".lock"}
 
 
-def refusal(cache: Path, mirror: str | None = None) -> Fault:
-    return fault_of(lambda: fetch(NAME, folder=cache, mirror=mirror))
+def assert_no_file(cache: Path, key: str, kind: str, *parts: str, mirror: str | None = None) -> None:
+    """Asserts how a download is refused, and that it leaves no file."""
+    assert_refused(lambda: fetch(NAME, folder=cache, mirror=mirror), key, kind, *parts)
+    assert not (cache / "downloads").exists() or stored(cache) == set()
 
 
 def test_a_file_is_downloaded_once(server: Server, tmp_path: Path) -> None:
@@ -95,11 +94,8 @@ def test_a_file_copied_by_hand_needs_no_server(server: Server, tmp_path: Path) -
 
 def test_another_checksum_is_refused(server: Server, tmp_path: Path) -> None:
     server.answers = [Answer(content=OTHER)]
-    fault = refusal(tmp_path)
-    assert (fault.key, fault.kind) == ("data.path", "damaged")
-    assert SHA256 in fault.message
+    assert_no_file(tmp_path, "data.path", "damaged", SHA256)
     assert len(server.requests) == 1
-    assert stored(tmp_path) == set()
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -139,9 +135,8 @@ def test_faulty_mirrors(tmp_path: Path, mirror: str, key: str, kind: str, fragme
         (tmp_path / name).mkdir()
         if file:
             (tmp_path / name / file).write_bytes(OTHER)
-    fault = refusal(tmp_path / "cache", mirror=mirror.format(tmp=tmp_path))
-    assert (fault.key, fault.kind) == (key, kind)
-    assert fragment.format(tmp=tmp_path) in fault.message
+    mirror, fragment = mirror.format(tmp=tmp_path), fragment.format(tmp=tmp_path)
+    assert_no_file(tmp_path / "cache", key, kind, fragment, mirror=mirror)
 
 
 def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,9 +144,7 @@ def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("requests.get", full)
-    fault = refusal(tmp_path)
-    assert (fault.key, fault.kind) == ("data.cache_dir", "unwritable")
-    assert stored(tmp_path) == set()
+    assert_no_file(tmp_path, "data.cache_dir", "unwritable")
 
 
 @pytest.mark.parametrize(
@@ -176,36 +169,25 @@ def test_interrupted_requests_are_retried(
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
-    [
-        (Answer(cut=100), "ChunkedEncodingError"),
-        (Answer(stall=-1), "ReadTimeout"),
-        (Answer(status=503), "HTTP status 503 Service Unavailable"),
-    ],
+    [(Answer(cut=100), "ChunkedEncodingError"), (Answer(status=503), "HTTP status 503 Service Unavailable")],
 )
 def test_the_reason_is_reported_after_the_last_try(server: Server, tmp_path: Path, answer: Answer, reason: str) -> None:
     server.answers = [answer]
-    fault = refusal(tmp_path)
-    assert (fault.key, fault.kind) == ("data.path", "network")
-    assert reason in fault.message
+    assert_no_file(tmp_path, "data.path", "network", reason)
     assert len(server.requests) == 1 + RETRIES
-    assert stored(tmp_path) == set()
 
 
 @pytest.mark.parametrize("status", [403, 404, 410])
 def test_missing_files_are_not_retried(server: Server, tmp_path: Path, status: int) -> None:
     server.answers = [Answer(status=status)]
-    fault = refusal(tmp_path)
-    assert fault.kind == "network"
-    assert f"HTTP status {status} " in fault.message
+    assert_no_file(tmp_path, "data.path", "network", f"HTTP status {status} ")
     assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1", "http://reviews.invalid"])
 def test_without_a_network_nothing_is_retried(server: Server, tmp_path: Path, waits: list[float], address: str) -> None:
-    fault = refusal(tmp_path, mirror=address)
-    assert (fault.key, fault.kind) == ("data.path", "network")
-    for part in (f"{address}/{NAME}", f"{server.address}/official/{NAME}", "data.path=FILE", "data.mirror="):
-        assert part in fault.message
+    parts = (f"{address}/{NAME}", f"{server.address}/official/{NAME}", "data.path=FILE", "data.mirror=")
+    assert_no_file(tmp_path, "data.path", "network", *parts, mirror=address)
     assert waits == []
 
 
@@ -225,26 +207,18 @@ def test_an_interrupted_download_leaves_nothing(server: Server, tmp_path: Path) 
     assert fetch(NAME, folder=tmp_path).read_bytes() == CONTENT
 
 
-PROCESS = """
-import sys
-from pathlib import Path
-from sentattn.data.readers.download import REGISTRY, URLS, fetch
-
-name, address, sha256, folder = sys.argv[1:]
-URLS[name], REGISTRY[name] = address, sha256
-print(fetch(name, folder=Path(folder), progress=lambda stage, done, total: print(stage, flush=True)))
-"""
-
-
-def test_two_processes_download_once(server: Server, tmp_path: Path) -> None:
+def test_two_that_begin_at_once_download_once(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "TIMEOUT", (5.0, 30.0))
+    monkeypatch.setattr("sentattn.data.cache.LOCK_TIMEOUT", 0.01)
     server.answers = [Answer(hold=True)]
-    command = [sys.executable, "-c", PROCESS, NAME, URLS[NAME], SHA256, str(tmp_path)]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    readable, _, _ = select.select([process.stdout for process in both], [], [], 300)
-    assert readable[0].readline().startswith("Waiting for another process")
-    server.go.set()
-    printed = [process.communicate(timeout=300)[0].splitlines()[-1] for process in both]
-    assert printed == [str(tmp_path / "downloads" / NAME)] * 2
+
+    def report(stage: str, done: int, total: int | None) -> None:
+        if stage.startswith("Waiting for another process"):
+            server.go.set()
+
+    with ThreadPoolExecutor() as pool:
+        both = [pool.submit(fetch, NAME, folder=tmp_path, progress=report) for _ in range(2)]
+    assert [one.result() for one in both] == [tmp_path / "downloads" / NAME] * 2
     assert len(server.requests) == 1
 
 
