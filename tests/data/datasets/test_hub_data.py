@@ -8,10 +8,12 @@ import pickle
 import shutil
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from harmful import Harmful
 from pyarrow import parquet as pq
 from refusals import assert_refused, fault_of, refused
 from tiny import tiny
@@ -70,7 +72,7 @@ def test_rows_and_classes_of_a_saved_data_set(saved: Callable[..., str]) -> None
     assert (source.labels, source.ordered, source.splits) == (("neg", "pos"), False, ("train",))
 
 
-@pytest.mark.parametrize("name", ["validation", "val", "dev"])
+@pytest.mark.parametrize("name", ["validation", "dev"])
 def test_splits_by_their_names(saved: Callable[..., str], name: str, tmp_path: Path) -> None:
     few = {"text": ["a", "b"], "label": [0, 1]}
     folder = saved(train=ROWS, unsupervised=UNLABELLED, test=few, **{name: few})
@@ -78,12 +80,6 @@ def test_splits_by_their_names(saved: Callable[..., str], name: str, tmp_path: P
     data.prepare()
     assert {split: len(data.split(split)) for split in ("train", "val", "test")} == {"train": 40, "val": 2, "test": 2}
     assert refused(lambda: source_of(folder, val_size=0.1)) == [("data.val_size", "no_effect")]
-
-
-def test_missing_splits_are_taken_from_the_training_rows(saved: Callable[..., str], tmp_path: Path) -> None:
-    data = Hub(dataset=saved(), cache_dir=str(tmp_path / "cache"), val_size=6, train_size=20)
-    data.prepare()
-    assert {split: len(data.split(split)) for split in ("train", "val", "test")} == {"train": 20, "val": 6, "test": 4}
 
 
 @pytest.mark.parametrize(
@@ -261,9 +257,7 @@ def test_configurations(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "files", README_dot_md=card, a_dot_csv=CSV, b_dot_csv=CSV.replace("film", "book"))
     assert rows_of(source_of(folder, config="second"))[0].text == "bad book 0"
     for config in (None, "secnd"):
-        fault = fault_of(lambda: source_of(folder, config=config))  # noqa: B023 - it is called at once
-        assert (fault.key, fault.kind) == ("data.dataset", "damaged")
-        assert all(name in fault.message for name in ("first", "second"))
+        assert_refused(partial(source_of, folder, config=config), "data.dataset", "damaged", "first", "second")
 
 
 def test_nothing_in_a_data_set_is_run(tmp_path: Path) -> None:
@@ -274,16 +268,6 @@ def test_nothing_in_a_data_set_is_run(tmp_path: Path) -> None:
     (tmp_path / "pickles" / "train.pkl").write_bytes(pickle.dumps(Harmful(marker)))
     assert refused(lambda: source_of(str(tmp_path / "pickles"))) == [("data.dataset", "not_found")]
     assert not marker.exists()
-
-
-class Harmful:
-    """Writes a file when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.marker.touch, ()
 
 
 def cut(folder: Path) -> None:
@@ -356,12 +340,8 @@ def test_the_copy_in_the_cache_serves_without_a_network(tmp_path: Path) -> None:
     shutil.copy(data, folder / "ag_news-train.arrow")
     info = json.loads((tmp_path / "saved" / "dataset_info.json").read_text())
     of_split = {"name": "train", "num_bytes": 0, "num_examples": 40, "dataset_name": "ag_news"}
-    about = {
-        "builder_name": "parquet",
-        "dataset_name": "ag_news",
-        "config_name": "default",
-        "splits": {"train": of_split},
-    }
+    names = {"builder_name": "parquet", "dataset_name": "ag_news", "config_name": "default"}
+    about = {**names, "splits": {"train": of_split}}
     (folder / "dataset_info.json").write_text(json.dumps(info | about | {"version": {"version_str": "0.0.0"}}))
     assert [row.text for row in rows_of(source_of("fancyzhx/ag_news"))] == TEXTS
 
@@ -378,11 +358,9 @@ def test_what_the_hub_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     ("words", "name"),
     [
         (["data.dataset=fancyzhx/ag_news"], "ag_news"),
-        (["data.dataset=imdb"], "imdb"),
         (["data.dataset=nyu-mll/glue", "data.config=sst2"], "glue-sst2"),
         (["data.dataset=a/b", "data.config=../../x"], "b-.._.._x"),
         (["data.dataset=/data/reviews/"], "reviews"),
-        (["data.dataset=../../x"], "x"),
         (["data.dataset=.."], "hub"),
         (["data.dataset=/"], "hub"),
         (["data.dataset=a/-rf \\..\\ü"], "rf_.._ü"),

@@ -44,10 +44,6 @@ def add(path: Path, name: str, content: bytes = b"text", **fields: object) -> No
             archive.addfile(member, io.BytesIO(data))
 
 
-def test_rows_are_in_the_order_of_their_numbers(imdb_archive: Path) -> None:
-    assert all_rows(imdb_archive) == (TRAIN, TEST)
-
-
 @pytest.mark.parametrize("inner", ["", "aclImdb"])
 def test_a_folder_gives_the_same_rows(imdb_folder: Path, inner: str) -> None:
     assert all_rows(imdb_folder / inner) == (TRAIN, TEST)

@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yelp_forms
 from hypothesis import given
@@ -35,6 +34,8 @@ from sentattn.data.datasets.yelp import Yelp, YelpSource
 from sentattn.data.readers.download import REGISTRY
 from sentattn.errors import DataError
 
+WITH_TEST_ROWS = ("CSV folder", "CSV archive", "parquet folder")
+
 
 def test_every_form_gives_the_same_rows_and_splits(tmp_path: Path) -> None:
     prints, tested = set(), set()
@@ -48,17 +49,10 @@ def test_every_form_gives_the_same_rows_and_splits(tmp_path: Path) -> None:
         prints.add(data.fingerprint)
         tested.add(tuple(data.split("test").texts(i) for i in range(4)))
         assert [len(data.split(split)) for split in ("train", "val", "test")] == [34, 2, 4]
+        assert ("test" in YelpSource(path, tmp_path / "cache").splits) == (name in WITH_TEST_ROWS)
+        assert (data.labels[0], data.ordered) == ("1 star", True)
     assert len(prints) == 1
     assert tested == {tuple(text for _, text in REVIEWS[-4:])}
-
-
-@pytest.mark.parametrize("form", ["JSON lines", "CSV archive"])
-def test_sizes_of_the_splits(tmp_path: Path, form: str) -> None:
-    sizes = {"train_size": 10, "val_size": 5, "test_size": 3, "test_seed": 0}
-    path, cache = str(FORMS[form](tmp_path, REVIEWS)), str(tmp_path / "cache")
-    data = Yelp(path=path, cache_dir=cache, **sizes)
-    assert [len(data.split(split)) for split in ("train", "val", "test")] == [10, 5, 3]
-    assert np.bincount(data.split("train").labels).tolist() == [2] * 5
 
 
 def test_yelp_review_full_is_downloaded_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,22 +86,20 @@ def test_a_review_without_text_is_empty(tmp_path: Path) -> None:
     assert rows(path) == [Row("", 0), Row("", 0)]
 
 
-GOOD = {"stars": 4, "text": "good"}
-LINES = {
-    "half a star": ({**GOOD, "stars": 3.5}, "got 3.5."),
-    "no star": ({**GOOD, "stars": 0}, "got 0."),
-    "six stars": ({**GOOD, "stars": 6}, "got 6."),
-    "stars that are none": ({**GOOD, "stars": None}, "got None."),
-    "a truth value": ({**GOOD, "stars": True}, "got True."),
-    "a number as text": ({**GOOD, "text": 7}, "must be a column of texts, got 7."),
-}
-
-
-@pytest.mark.parametrize("fault", LINES)
-def test_a_faulty_review_is_reported_with_its_line(tmp_path: Path, fault: str) -> None:
-    line, fragment = LINES[fault]
-    path = write_file(tmp_path, "a.json", json_lines(REVIEWS[:2]) + json.dumps(line).encode() + b"\n")
-    message = refusal(path)
+@pytest.mark.parametrize(
+    ("changed", "fragment"),
+    [
+        ({"stars": 3.5}, "got 3.5."),
+        ({"stars": 0}, "got 0."),
+        ({"stars": 6}, "got 6."),
+        ({"stars": None}, "got None."),
+        ({"stars": True}, "got True."),
+        ({"text": 7}, "must be a column of texts, got 7."),
+    ],
+)
+def test_a_faulty_review_is_reported_with_its_line(tmp_path: Path, changed: dict[str, object], fragment: str) -> None:
+    line = json.dumps({"stars": 4, "text": "good", **changed}).encode()
+    message = refusal(write_file(tmp_path, "a.json", json_lines(REVIEWS[:2]) + line + b"\n"))
     assert "a.json, line 3" in message
     assert fragment in message
 
@@ -166,19 +158,6 @@ def test_labels_of_parquet_start_from_zero(tmp_path: Path) -> None:
     assert "'stars', 'text'" in refusal(tmp_path / "b.parquet")
 
 
-@pytest.fixture(params=FORMS)
-def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return FORMS[request.param](tmp_path, REVIEWS)
-
-
-def test_only_yelp_review_full_has_its_own_test_rows(written: Path) -> None:
-    source = YelpSource(written, written.parent / "cache")
-    assert source.splits in (("train",), ("train", "test"))
-    assert ("test" in source.splits) == (written.suffix == ".tgz" or written.name in ("yelp_review_full_csv", "hub"))
-    assert source.ordered
-    assert source.labels[0] == "1 star"
-
-
 def test_other_files_of_the_open_dataset_are_ignored(tmp_path: Path) -> None:
     others = {f"yelp_academic_dataset_{name}.json": b"{}" for name in ("business", "checkin", "tip", "user")}
     members = {**others, "yelp_academic_dataset_review.json": json_lines(REVIEWS)}
@@ -187,7 +166,9 @@ def test_other_files_of_the_open_dataset_are_ignored(tmp_path: Path) -> None:
     assert rows(tmp_path / "folder") == ROWS
 
 
-def test_fingerprint_follows_the_content(written: Path) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_fingerprint_follows_the_content(form: str, tmp_path: Path) -> None:
+    written = FORMS[form](tmp_path, REVIEWS)
     before = YelpSource(written, written.parent / "cache").fingerprint()
     assert before == YelpSource(written, written.parent / "cache").fingerprint()
     file = next(file for file in ([written] if written.is_file() else written.rglob("*")) if file.is_file())
