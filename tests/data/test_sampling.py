@@ -53,13 +53,6 @@ def test_a_draw_is_stratified_by_class(classes: list[int], total: int, seed: int
     assert (np.abs(np.bincount(labels[drawn], minlength=5) - exact) < 1).all()
 
 
-def test_a_smaller_draw_is_a_subset_of_a_larger_one() -> None:
-    labels = np.arange(1000) % 4
-    small, large, other = draw(labels, 40, 7), draw(labels, 400, 7), draw(labels, 40, 8)
-    assert (small <= large).all()
-    assert (small != other).any()
-
-
 @given(grouped_rows(lowest=NO_GROUP), st.floats(0, 1), st.integers(0, 9))
 @example((np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 2, 2])), 0.8, 0)  # a class with one group
 @example((np.array([0, 0, 0, 0, 1, 1]), np.array([0, 0, 1, 1, NO_GROUP, NO_GROUP])), 1.0, 0)  # and one with none

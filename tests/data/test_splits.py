@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from refusals import assert_refused, fault_of, refused
+from refusals import assert_refused, refused
 
 from sentattn.data import splits
 from sentattn.data.corpus import Corpus, Row
@@ -162,8 +162,8 @@ def test_fewer_training_rows_leave_the_other_splits_unchanged(corpus_of: Callabl
     whole, some = (select(corpus, val_size=10, split_seed=4, train_size=size) for size in (None, 30))
     assert numbers(corpus, some, "val") == numbers(corpus, whole, "val")
     assert numbers(corpus, some, "test") == numbers(corpus, whole, "test")
-    trained = numbers(corpus, some, "train")
-    assert trained == sorted(trained)
+    trained, validated = (numbers(corpus, some, split) for split in ("train", "val"))
+    assert (trained, validated) == (sorted(trained), sorted(validated))
     assert set(trained) < set(numbers(corpus, whole, "train"))
     assert [sum(n % 5 == label for n in trained) for label in range(5)] == [6] * 5
 
@@ -204,16 +204,6 @@ def test_validation_rows_are_whole_groups(corpus_of: Callable[..., Corpus], sett
     assert "2 of 20 groups" in selection.notes[-1]
 
 
-def test_test_rows_are_whole_groups(corpus_of: Callable[..., Corpus]) -> None:
-    corpus = corpus_of(train=FILMS)
-    selection = select(corpus, val_size=0.1, test_seed=0, val_by="group")
-    assert {split: len(rows) for split, rows in selection.rows.items()} == {"train": 96, "val": 12, "test": 12}
-    in_splits = [group for rows in selection.rows.values() for group in groups(corpus, rows)]
-    assert len(in_splits) == len(set(in_splits)) == 20
-    assert "Test: 2 of 20 groups" in selection.notes[1]
-    assert "Validation: 2 of 18 groups" in selection.notes[2]
-
-
 def test_rows_without_a_group_are_drawn_and_counted(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(train=[*FILMS, *MANY[:60]], test=["x"])
     selection = select(corpus, val_size=18, val_by="group")
@@ -224,7 +214,7 @@ def test_rows_without_a_group_are_drawn_and_counted(corpus_of: Callable[..., Cor
     assert by_group.fingerprint(corpus) == by_row.fingerprint(corpus)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_names_of_groups_do_not_matter(corpus_of: Callable[..., Corpus], seed: int) -> None:
     names = np.random.default_rng(seed).permutation(20)
     renamed = [replace(row, group=f"a {names[i // 6]}") for i, row in enumerate(FILMS)]
@@ -243,14 +233,6 @@ def test_one_group_cannot_be_divided(corpus_of: Callable[..., Corpus]) -> None:
 @pytest.mark.parametrize(("size", "number"), [(1, 1), (7, 7), (8, 8), (0.1, 1), (0.04, 1), (0.24, 2), (0.8, 8)])
 def test_a_size_is_a_number_or_a_share(size: float, number: int) -> None:
     assert num_rows("data.test_size", size, 10, most=8) == number
-
-
-def test_validation_rows_have_the_shares_of_the_classes(corpus_of: Callable[..., Corpus]) -> None:
-    corpus = corpus_of(train=[Row(f"text {i}", int(i >= 80)) for i in range(100)], test=["x"])
-    rows = select(corpus, val_size=10).rows
-    assert np.bincount(corpus.labels[rows["val"]]).tolist() == [8, 2]
-    assert sorted([*rows["train"], *rows["val"]]) == list(range(100))
-    assert all((np.diff(rows[split]) > 0).all() for split in ("train", "val"))
 
 
 @pytest.mark.parametrize("size", [10, 11, 0.0, 0.99])
@@ -277,9 +259,8 @@ def test_the_fewest_rows_that_can_be_split(
 
     assert selected(least)["train"] == 2
     assert min(selected(least).values()) >= 1
-    fault = fault_of(lambda: selected(least - 1))
-    assert (fault.key, fault.kind) == ("data.train", "missing")
-    assert f"{least - 1} rows are too few: {least} at least" in fault.message
+    too_few = f"{least - 1} rows are too few: {least} at least"
+    assert_refused(lambda: selected(least - 1), "data.train", "missing", too_few)
 
 
 @pytest.mark.parametrize(

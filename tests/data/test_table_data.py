@@ -96,7 +96,7 @@ def test_faulty_settings(table_of: Callable[..., Table], settings: dict[str, Any
 
 
 def test_a_table_needs_a_file() -> None:
-    assert_refused(lambda: Table().prepare(), "data.train", "missing", "data.train=FILE")
+    assert_refused(Table().prepare, "data.train", "missing", "data.train=FILE")
 
 
 def test_a_model_is_tested_on_one_file(table_of: Callable[..., Table], tmp_path: Path) -> None:
@@ -117,12 +117,6 @@ def test_a_model_is_tested_on_one_validation_file(table_of: Callable[..., Table]
     data.test_only("val", tuple(SHARES), ordered=False)
     data.prepare(words=["bad"])
     assert counts(data, "val") == [20, 30, 10]
-
-
-def test_test_rows_are_those_of_the_training(table_of: Callable[..., Table]) -> None:
-    trained, tested = table_of(), table_of()
-    tested.test_only("test", trained.split("test") and trained.labels, ordered=False)
-    assert tested.split("test").row.tolist() == trained.split("test").row.tolist()
 
 
 def test_validation_rows_depend_on_the_test_file_where_repeats_are_dropped(

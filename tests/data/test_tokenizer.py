@@ -240,21 +240,6 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(
-    ("clip", "rows"),
-    [
-        ("head", [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 0, 0]]),
-        ("tail", [[3, 4, 5, 6], [0, 1, 2, 3], [0, 1, 0, 0]]),
-        ("both", [[0, 1, 5, 6], [0, 1, 2, 3], [0, 1, 0, 0]]),
-    ],
-)
-def test_kept_positions(clip: Clip, rows: list[list[int]]) -> None:
-    positions, mask = kept_positions(np.array([7, 4, 2]), 4, clip)
-    assert positions.tolist() == rows
-    assert kept_positions(np.array([9]), 5, "both")[0].tolist() == [[0, 1, 2, 7, 8]]
-    assert mask.tolist() == [[True] * 4, [True] * 4, [True, True, False, False]]
-
-
 @given(
     lengths=st.lists(st.integers(0, 30), min_size=1, max_size=8),
     max_length=st.none() | st.integers(1, 20),

@@ -43,12 +43,10 @@ def read(text: bytes, *wanted: str) -> list[tuple[str, list[bytes]]]:
     return list(vector_file(lambda: io.BytesIO(text)).lines(set(wanted), no_progress))
 
 
-@pytest.mark.parametrize(
-    ("text", "shape"),
-    [(GLOVE, (3, None)), (WORD2VEC, (3, 3)), (b"5 1 2 3 4\n", (4, None)), (b". . . 1 2 3 4\n", (4, None))],
-)
-def test_the_format_is_read_from_the_first_lines(text: bytes, shape: tuple[int, int | None]) -> None:
-    assert vector_file(lambda: io.BytesIO(text)).shape() == shape
+@pytest.mark.parametrize(("text", "numbers"), [(GLOVE, 3), (WORD2VEC, 3), (b"5 1 2 3 4\n", 4), (b". . . 1 2 3 4\n", 4)])
+def test_the_width_is_read_from_the_first_lines(text: bytes, numbers: int, tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_bytes(text)
+    assert width(str(tmp_path / "v.txt")) == numbers
 
 
 @pytest.mark.parametrize("text", [GLOVE, WORD2VEC])
@@ -90,9 +88,8 @@ def test_words_may_have_spaces_and_look_like_numbers() -> None:
     ],
 )
 def test_an_invalid_line_is_reported(start: bytes, line: bytes) -> None:
-    fault = fault_of(lambda: read(start + line + b"\n", "dog"))
-    assert (fault.key, fault.kind) == ("data.vectors", "damaged")
-    assert fault.message.startswith(f"v.txt, line {start.count(10) + 1}: ")
+    place = f"v.txt, line {start.count(10) + 1}: "
+    assert_refused(lambda: read(start + line + b"\n", "dog"), "data.vectors", "damaged", place)
 
 
 @pytest.mark.parametrize("line", [b"d\xf6g 1 2 3", b" 1 2 3", b"\xff \xfe 1 2 3", b"\t1\t2\t3"])
@@ -168,7 +165,7 @@ def test_memory_does_not_grow_with_the_file() -> None:
         assert [line[0] for line in found] == ["w1", "w7"]
         return used
 
-    assert peak(20_000) < peak(200) + 20_000
+    assert peak(4_000) < peak(200) + 20_000
 
 
 def test_progress_is_reported() -> None:
@@ -196,9 +193,8 @@ def test_a_phrase_may_end_in_a_number(first: bytes) -> None:
 
 
 def test_the_line_that_lacks_a_number_is_named() -> None:
-    fault = fault_of(lambda: read(b"good nan 0.1 0.2 0.3\nbad 0.1 0.1 0.2 0.3\n", "bad"))
-    assert fault.kind == "damaged"
-    assert "line 1:" in fault.message
+    text = b"good nan 0.1 0.2 0.3\nbad 0.1 0.1 0.2 0.3\n"
+    assert_refused(lambda: read(text, "bad"), "data.vectors", "damaged", "line 1:")
 
 
 TEXT = "the 0.1 0.2 0.3\ncat 1 2 3\n"
@@ -218,20 +214,7 @@ def zipped(path: Path, members: dict[str, str], compression: int = zipfile.ZIP_D
 
 def test_named_vectors_are_in_archives_that_can_be_downloaded() -> None:
     assert {archive for archive, _ in VECTOR_NAMES.values()} <= set(REGISTRY)
-    assert VECTOR_NAMES["glove.6B.300d"] == ("glove.6B.zip", 300)
-
-
-def test_width_of_names_and_files(tmp_path: Path) -> None:
-    (tmp_path / "v.txt").write_text(TEXT)
-    assert (width("glove.6B.300d"), width("glove.twitter.27B.25d"), width(str(tmp_path / "v.txt"))) == (300, 25, 3)
-
-
-def test_every_format_is_opened(tmp_path: Path) -> None:
-    plain, packed = tmp_path / "v.vec", tmp_path / "v.vec.gz"
-    plain.write_text(TEXT)
-    packed.write_bytes(gzip.compress(TEXT.encode()))
-    for path in (plain, packed, zipped(tmp_path / "v.bin", {"v.txt": TEXT})):
-        assert words(path) == ["the", "cat"]
+    assert (width("glove.6B.300d"), width("glove.twitter.27B.25d")) == (300, 25)
 
 
 def test_the_text_in_a_zip_is_found(tmp_path: Path) -> None:
@@ -240,9 +223,7 @@ def test_the_text_in_a_zip_is_found(tmp_path: Path) -> None:
     both = {"glove.6B.50d.txt": TEXT, "glove.6B.100d.txt": "dog 1 2 3 4"}
     several = zipped(tmp_path / "glove.6B.zip", both)
     assert words(several / "glove.6B.100d.txt") == ["dog"]
-    fault = fault_of(lambda: words(several))
-    assert fault.kind == "not_found"
-    assert "glove.6B.50d.txt" in fault.message
+    assert_refused(lambda: words(several), "data.vectors", "not_found", "glove.6B.50d.txt")
     assert_refused(lambda: words(several / "glove.6B.10d.txt"), "data.vectors", "not_found", "Did you mean 'glove.6B.")
     assert_refused(lambda: words(zipped(tmp_path / "none.zip", {})), "data.vectors", "not_found", "none.zip")
 
