@@ -25,41 +25,22 @@ from sentattn.distributed import ranks
 from sentattn.run import Run
 from sentattn.training.recorder import FileInPlace, Recorder
 
-SIZES = {
-    "structured": ["model.embedding.size=8", "model.encoder.hidden=4", "model.attention.hidden=5"],
-    "transformer": ["model.embedding.size=8", "model.encoder.heads=2"],
-    "relation": ["model.embedding.size=8"],
-}
-
-
-def settings(model: str, output_dir: Path) -> list[str]:
-    return [
-        f"model={model}",
-        *SIZES[model],
-        *("logger=none", "data.limit=200", "data.batch_size=20", "trainer.max_epochs=3", "trainer.accelerator=cpu"),
-        *("checkpoint_minutes=0", f"output_dir={output_dir}"),
-    ]
-
 
 @pytest.mark.parametrize(
-    "model", [pytest.param(model, marks=pytest.mark.slow if model != "structured" else ()) for model in SIZES]
+    "model",
+    [
+        ["model=structured", "model.encoder.hidden=4", "model.attention.hidden=5", "trainer.precision=64-true"],
+        pytest.param(["model=transformer", "model.encoder.heads=2"], marks=pytest.mark.slow),
+        pytest.param(["model=relation"], marks=pytest.mark.slow),
+    ],
 )
-def test_a_killed_run_resumes_to_the_same_result(model: str, tmp_path: Path) -> None:
-    whole = fit(settings(model, tmp_path / "whole"))
-    left = kill_in_the_second_epoch(settings(model, tmp_path / "cut"), tmp_path / "cut")
+def test_a_killed_run_resumes_to_the_same_result(model: list[str], tmp_path: Path) -> None:
+    """One in float32 is killed in `test_start.py`."""
+    words = [*model, "model.embedding.size=8", "logger=none", "data.limit=200", "data.batch_size=20"]
+    words += ["trainer.max_epochs=3", "trainer.accelerator=cpu", "checkpoint_minutes=0"]
+    whole = fit([*words, f"output_dir={tmp_path / 'whole'}"])
+    left = kill_in_the_second_epoch([*words, f"output_dir={tmp_path / 'cut'}"], tmp_path / "cut")
     assert_alike(whole.path, fit([f"resume={left}"]).path)
-
-
-def test_a_killed_run_in_float64_resumes_to_the_same_result(tmp_path: Path) -> None:
-    double = "trainer.precision=64-true"
-    whole = fit([*settings("structured", tmp_path / "whole"), double])
-    left = kill_in_the_second_epoch([*settings("structured", tmp_path / "cut"), double], tmp_path / "cut")
-    assert_alike(whole.path, fit([f"resume={left}"]).path)
-
-
-def test_a_run_killed_before_its_predictions_is_evaluated_again(tiny_run: Run, left: Path) -> None:
-    (left / "predictions.parquet").unlink()
-    assert_alike(tiny_run.path, fit([f"resume={left}"]).path)
 
 
 class Killed(BaseException):

@@ -73,13 +73,6 @@ def test_rows_belong_to_words(old: str) -> None:
     assert torch.equal(rows[3], model_of(tokenizer, seed=1).state_dict()[WORDS][3])
 
 
-def test_a_vocabulary_of_the_same_size_does_not_take_rows_by_number(old: str) -> None:
-    tokenizer = Tokenizer(["the", "film", "bad", "good"])
-    model = model_of(tokenizer, seed=1)
-    start_from(old, model, tokenizer)
-    assert torch.equal(model.state_dict()[WORDS][2:], model_of(OLD).state_dict()[WORDS][[5, 4, 3, 2]])
-
-
 def test_without_a_shared_word_the_vectors_stay(old: str) -> None:
     tokenizer = Tokenizer(["x", "y", "z", "w"])
     model = model_of(tokenizer, seed=1)
