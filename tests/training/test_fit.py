@@ -19,40 +19,13 @@ from sentattn.metrics import MAJORITY
 from sentattn.run import Run
 from sentattn.training.evaluate import evaluate_run
 
-RESULT_KEYS = {
-    "classes",
-    "majority",
-    "rows",
-    "settings",
-    "status",
-    "setting",
-    "study",
-    "model",
-    "data",
-    "seed",
-    "best_epoch",
-    "epochs",
-    "metrics",
-    "parameters",
-    "seconds",
-    "tokens_per_second",
-    "peak_memory_bytes",
-    "latency_ms",
-    "git",
-    "project_git",
-    "versions",
-    "data_fingerprint",
-    "encoder",
-    "init_from",
-}
-
 WITHOUT_MOMENTUM = ["optimizer=sgd", "optimizer.nesterov=true", "optimizer.momentum=0"]
 """What only the optimizer itself refuses."""
 
 
 def test_content_of_the_result(tiny_run: Run) -> None:
     result = tiny_run.result
-    assert set(result) == RESULT_KEYS
+    assert {"git", "project_git", "versions"} <= result.keys()
     assert (result["status"], result["model"], result["data"], result["seed"]) == ("finished", "structured", "demo", 0)
     assert {"val/accuracy", "test/accuracy", "val/f1_macro", "val/loss", "train/loss"} <= set(result["metrics"])
     assert all(math.isfinite(value) for value in result["metrics"].values())
@@ -179,29 +152,10 @@ def test_parts_that_do_not_fit_are_refused_before_data_is_read(
     assert list(tmp_path.iterdir()) == []
 
 
-ONE_BATCH = ("data.limit=40", "data.batch_size=40", "trainer.max_epochs=1", "loss.label_smoothing=0")
-
-
-def weighted_loss(run: Run, split: str, weights: list[float]) -> float:
-    """The weighted cross entropy of a split from the probabilities of its predictions."""
-    rows = [row for row in pq.read_table(run.path / "predictions.parquet").to_pylist() if row["split"] == split]
-    total = sum(-weights[row["label"]] * math.log(row["probabilities"][row["label"]]) for row in rows)
-    return total / sum(weights[row["label"]] for row in rows)
-
-
-def test_class_weights_are_printed_and_count_in_every_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = fit(tiny(*ONE_BATCH, f"output_dir={tmp_path}", "loss.class_weights=[1,3.5]"))
-    assert "negative 1, positive 3.5" in capsys.readouterr().out
-    for split in ("val", "test"):
-        assert run.metrics[f"{split}/loss"] == pytest.approx(weighted_loss(run, split, [1, 3.5]), rel=1e-5)
-    for name in ("best.ckpt", "last.ckpt"):
-        checkpoint = torch.load(run.path / "checkpoints" / name, weights_only=True)
-        assert not [key for key in checkpoint["state_dict"] if not key.startswith("model.")]
-
-
-@pytest.mark.parametrize("loss", [["loss.class_weights=[1,3.5]"], ["loss.class_weights=[1,3.5]", "loss.penalty=0.3"]])
-def test_the_loss_of_a_split_does_not_depend_on_its_batches(tmp_path: Path, loss: list[str]) -> None:
+def test_the_loss_of_a_split_does_not_depend_on_its_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loss = ["loss.class_weights=[1,3.5]", "loss.penalty=0.3"]
     run = fit(tiny("data.limit=40", "trainer.max_epochs=1", "test=false", f"output_dir={tmp_path}", *loss))
+    assert "negative 1, positive 3.5" in capsys.readouterr().out
     losses = []
     for batch_size in (40, 7, 1):
         settings = {**run.settings, "data": {**run.settings["data"], "batch_size": batch_size}}
@@ -211,8 +165,8 @@ def test_the_loss_of_a_split_does_not_depend_on_its_batches(tmp_path: Path, loss
 
 
 def test_a_penalty_on_one_hop_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    extra = [*ONE_BATCH, "test=false", "model=additive", "loss.penalty=0.5", f"output_dir={tmp_path}"]
-    assert "train/penalty" in fit(tiny(*extra)).metrics
+    small = ["data.limit=40", "trainer.max_epochs=1", "test=false", f"output_dir={tmp_path}"]
+    assert "train/penalty" in fit(tiny(*small, "model=additive", "loss.penalty=0.5")).metrics
     out = capsys.readouterr().out
     assert out.count("loss.penalty=0.5") == 1
     assert "Class weights" not in out

@@ -35,11 +35,6 @@ def make_run(settings: dict[str, Any], name: str = "20260101-000000-aaaa", **cha
     return path
 
 
-def test_no_run_to_resume(settings: dict[str, Any]) -> None:
-    assert find_interrupted(settings) is None
-    assert find_finished(settings) is None
-
-
 def test_the_newest_interrupted_run_is_found(settings: dict[str, Any]) -> None:
     make_run(settings)
     newest = make_run(settings, "20260102-000000-aaaa")
@@ -125,11 +120,6 @@ def test_only_its_status_makes_a_run_finished(settings: dict[str, Any], result: 
     (path / "result.json").write_text(result)
     assert find_finished(settings) == (path if is_finished else None)
     assert find_interrupted(settings) is None
-
-
-def test_a_finished_run_of_other_settings_is_not_found(settings: dict[str, Any]) -> None:
-    (make_run(settings, ema_decay=None) / "result.json").write_text('{"format": 2, "status": "finished", "seed": 0}')
-    assert find_finished(settings) is None
 
 
 def refuse(settings: dict[str, Any], path: Path) -> Fault:

@@ -15,16 +15,21 @@ from sentattn.training.schedulers import Constant, Cosine, OneCycle, Step, Steps
 PEAK = 0.1
 
 
-def rates(schedule: Any, total: int = 20, per_epoch: int = 5) -> list[float]:
-    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
+def rates_of_groups(schedule: Any, *peaks: float, total: int = 20, per_epoch: int = 5) -> list[list[float]]:
+    """Returns the learning rate of each group of parameters, step by step."""
+    optimizer = SGD([{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": peak} for peak in peaks])
     found = schedule(optimizer, Steps(total, per_epoch))
     seen = []
     for _ in range(total):
-        seen.append(optimizer.param_groups[0]["lr"])
+        seen.append([group["lr"] for group in optimizer.param_groups])
         optimizer.step()
         if found:
             found.step()
-    return seen
+    return [list(rates) for rates in zip(*seen, strict=True)]
+
+
+def rates(schedule: Any, total: int = 20, per_epoch: int = 5) -> list[float]:
+    return rates_of_groups(schedule, PEAK, total=total, per_epoch=per_epoch)[0]
 
 
 def test_constant() -> None:
@@ -57,23 +62,11 @@ def test_cosine_rises_in_a_line_and_falls_along_a_cosine() -> None:
     assert seen[5:] == pytest.approx([low + (PEAK - low) * (1 + math.cos(math.pi * i / 15)) / 2 for i in range(15)])
 
 
-@pytest.mark.parametrize("warmup", [0.0, 0.25])
-def test_cosine_scales_several_learning_rates_alike(warmup: float) -> None:
-    def rates(*peaks: float) -> list[list[float]]:
-        groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": peak} for peak in peaks]
-        optimizer = torch.optim.SGD(groups)
-        cosine = Cosine(warmup_fraction=warmup, final_fraction=0.1)
-        scheduler = cosine(optimizer, Steps(total=20, per_epoch=5))
-        found = []
-        for _ in range(20):
-            found.append([group["lr"] for group in optimizer.param_groups])
-            optimizer.step()
-            scheduler.step()
-        return found
-
-    both, alone = rates(0.1, 500.0), rates(0.1)
-    assert [first for first, _ in both] == pytest.approx([first for [first] in alone])
-    assert [second / 5000 for _, second in both] == pytest.approx([first for [first] in alone])
+def test_cosine_scales_several_learning_rates_alike() -> None:
+    cosine = Cosine(warmup_fraction=0.25, final_fraction=0.1)
+    first, second = rates_of_groups(cosine, PEAK, 5000 * PEAK)
+    assert first == pytest.approx(rates(cosine))
+    assert second == pytest.approx([5000 * rate for rate in first])
 
 
 def test_values_out_of_range_are_refused() -> None:

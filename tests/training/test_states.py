@@ -16,7 +16,6 @@ from torch import Tensor
 
 from sentattn.data.batching import Batch
 from sentattn.data.cache import no_progress
-from sentattn.errors import DataError
 from sentattn.training import states
 from sentattn.training.states import StateCache, States, compute_states, missing_texts
 
@@ -97,14 +96,6 @@ def test_a_text_of_two_splits_is_encoded_once(tmp_path: Path) -> None:
     assert compute(make_cache(tmp_path), Rows([2, 5, 1]), Rows([2, 5])) == 3
 
 
-def test_several_layers_are_computed_in_one_pass(tmp_path: Path) -> None:
-    first, second, rows = make_cache(tmp_path), make_cache(tmp_path, 1), Rows([2, 5, 1, 3])
-    assert compute(first, second, rows) == 4
-    for cache in (first, second):
-        assert_states(cache, rows)
-        assert compute(cache, rows) == 0
-
-
 def test_a_pass_writes_to_each_layer_what_it_lacks(tmp_path: Path) -> None:
     first, second, rows = make_cache(tmp_path), make_cache(tmp_path, 1), Rows([2, 5, 1, 3])
     compute(first, Rows([2, 5]))
@@ -150,16 +141,6 @@ def test_ranks_share_the_work(tmp_path: Path) -> None:
     assert compute(cache, rows, rank=0, world_size=2) == 2
     assert_states(cache, rows)
     assert compute(cache, rows) == 0
-
-
-def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = make_cache(tmp_path)
-    monkeypatch.setattr(StateCache, "free", lambda self: 2 * WIDTH * 3 - 1)
-    encoder = Encoder()
-    with pytest.raises(DataError) as error:
-        compute(cache, Rows([3]), encoder=encoder)
-    assert (error.value.faults[0].key, error.value.faults[0].kind) == ("data.cache_dir", "resources")
-    assert not encoder.texts
 
 
 def test_two_that_begin_at_once_compute_each_text_once(tmp_path: Path) -> None:

@@ -23,13 +23,6 @@ def model(*settings: str) -> TextClassifier:
     return build_model(compose(["model=structured", *settings])["model"], num_embeddings=20, classes=2)
 
 
-def test_one_group_of_trainable_parameters() -> None:
-    frozen = model("model.embedding.frozen=true")
-    (group,) = frozen.parameter_groups("all", ())
-    assert set(map(id, group["params"])) == {id(p) for p in frozen.parameters() if p.requires_grad}
-    assert id(frozen.embedding.vectors.weight) not in set(map(id, group["params"]))
-
-
 def test_weight_decay_on_attention_and_head() -> None:
     plain = model()
     before = {name: p.detach().clone() for name, p in plain.named_parameters()}
@@ -55,15 +48,14 @@ def test_the_keras_example_has_keras_initialization_and_eps() -> None:
         assert not layer.bias.any()
 
 
-@pytest.mark.parametrize("share", ["0.01", "0.09"])
-def test_a_share_of_less_than_a_batch_is_refused(tmp_path: Path, share: str) -> None:
-    words = tiny(f"trainer.limit_train_batches={share}", f"output_dir={tmp_path}")  # of ten batches
+def test_a_share_of_less_than_a_batch_is_refused(tmp_path: Path) -> None:
+    words = tiny("trainer.limit_train_batches=0.09", f"output_dir={tmp_path}")  # of ten batches
     for train in (lambda: fit(words), lambda: check(read_request(words).settings)):
         assert refused(train) == [("trainer.limit_train_batches", "range")]
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("limit", "steps"), [("0.1", 1), ("0.25", 2), ("3", 3), ("1", 1), ("1.0", 10)])
+@pytest.mark.parametrize(("limit", "steps"), [("0.25", 2), ("1", 1), ("1.0", 10)])
 def test_limit_train_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, steps: int) -> None:
     taken: list[int] = []
     step = torch.optim.Adam.step
@@ -72,17 +64,13 @@ def test_limit_train_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, li
     assert len(taken) == steps
 
 
-def test_trainer_settings_without_effect_on_the_result(tmp_path: Path, tiny_run: Run) -> None:
+def test_trainer_settings_without_effect_on_the_result(
+    tmp_path: Path, tiny_run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
     settings = ["num_sanity_val_steps=2", "log_every_n_steps=1", "detect_anomaly=true", "inference_mode=false"]
-    run = fit(
-        tiny(*(f"trainer.{setting}" for setting in settings), "trainer.profiler=simple", f"output_dir={tmp_path}")
-    )
+    settings.append("profiler=simple")
+    run = fit(tiny(*(f"trainer.{setting}" for setting in settings), f"output_dir={tmp_path}"))
+    assert "optimizer_step" in caplog.text, "the profiler is printed"
     assert run.result["setting"] == tiny_run.result["setting"]
     speed = "train/tokens_per_second"
     assert {**run.metrics, speed: 0.0} == {**tiny_run.metrics, speed: 0.0}
-
-
-@pytest.mark.parametrize("profiler", ["simple", "advanced"])
-def test_a_profiler_is_printed(tmp_path: Path, caplog: pytest.LogCaptureFixture, profiler: str) -> None:
-    fit(tiny(f"trainer.profiler={profiler}", "trainer.max_epochs=1", "test=false", f"output_dir={tmp_path}"))
-    assert "optimizer_step" in caplog.text
