@@ -22,17 +22,6 @@ from sentattn.errors import DataError, Fault, Interruption
 from sentattn.training import trainer
 
 
-def test_one_process_is_rank_zero() -> None:
-    tensor = torch.tensor([1.0, 2.0], requires_grad=True)
-    assert (ranks.world(), ranks.rank(), ranks.is_rank_zero(), ranks.several()) == (1, 0, True, False)
-    assert ranks.differentiable_sum(tensor) is tensor
-    assert ranks.all_reduce_sum(tensor) is tensor
-    assert ranks.all_gather("x") == ["x"]
-    assert ranks.broadcast("x") == "x"
-    assert ranks.all_reduce_max(3) == 3
-    ranks.wait_for_rank_zero()
-
-
 def test_one_process_keeps_its_random_state() -> None:
     before = torch.get_rng_state()
     ranks.offset_seed_by_rank()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from refusals import assert_refused, kinds
+from refusals import assert_refused
 from tiny import tiny
 from wandb_reader import log
 
@@ -46,8 +46,8 @@ def curve(directory: Path, name: str, metric: str = "train/loss") -> list[tuple[
     return [(one.step, one.value) for one in client.get_metric_history(run.info.run_id, metric)]
 
 
-def test_csv_has_epochs_and_settings(tmp_path: Path) -> None:
-    run = fit(tiny(f"output_dir={tmp_path}", "logger=csv"))
+def test_csv_has_epochs_settings_and_steps(tmp_path: Path) -> None:
+    run = fit(tiny(f"output_dir={tmp_path}", "logger=csv", "trainer.log_every_n_steps=5"))
     with (run.path / "csv" / "metrics.csv").open() as file:
         lines = list(csv.DictReader(file))
     for row in map(json.loads, (run.path / "metrics.jsonl").read_text().splitlines()):
@@ -61,16 +61,10 @@ def test_csv_has_epochs_and_settings(tmp_path: Path) -> None:
     config = yaml.unsafe_load((run.path / "csv" / "hparams.yaml").read_text())
     assert config["model"]["attention"] == run.settings["model"]["attention"]
     assert config["setting"] == run.result["setting"]
-
-
-def test_csv_has_steps(tmp_path: Path) -> None:
-    run = fit(tiny(f"output_dir={tmp_path}", "logger=csv", "test=false", "trainer.log_every_n_steps=5"))
-    with (run.path / "csv" / "metrics.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    points = [row for row in rows if row["step/loss"]]
-    assert [int(row["step"]) for row in points] == [5, 10, 15, 20]
-    assert all(float(row["step/lr"]) > 0 for row in points)
-    assert all((row["epoch"] == "") == (row in points) and bool(row["step"]) == (row in points) for row in rows)
+    points = [line for line in lines if line["step/loss"]]
+    assert [int(line["step"]) for line in points] == [5, 10, 15, 20]
+    assert all(float(line["step/lr"]) > 0 for line in points)
+    assert all((line["epoch"] == "") == (line in points) == bool(line["step"]) for line in lines)
 
 
 @pytest.mark.parametrize("name", ["csv", "tensorboard", "mlflow"])
@@ -91,19 +85,6 @@ def test_a_resumed_run_has_each_epoch_once(tmp_path: Path, name: str, capfd: pyt
     assert "INFO" not in shown.err
 
 
-def test_tensorboard_has_the_settings(tmp_path: Path) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    logger = open_logger(tmp_path, "tensorboard")
-    logger.finish(SUMMARY)
-    events = EventAccumulator(str(tmp_path / "tensorboard"))
-    events.Reload()
-    text = events.Tensors("config/text_summary")[0].tensor_proto.string_val[0].decode()
-    written = yaml.safe_load(text.removeprefix("```yaml\n").removesuffix("```"))
-    assert written == compose(tiny("logger=tensorboard"))
-    assert (tmp_path / "tensorboard" / "hparams.yaml").is_file()
-
-
 def test_tensorboard_has_settings_next_to_the_metrics_of_the_best_epoch(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
@@ -113,6 +94,9 @@ def test_tensorboard_has_settings_next_to_the_metrics_of_the_best_epoch(tmp_path
     logger.finish(SUMMARY)
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
+    text = events.Tensors("config/text_summary")[0].tensor_proto.string_val[0].decode()
+    written = yaml.safe_load(text.removeprefix("```yaml\n").removesuffix("```"))
+    assert written == compose(tiny("logger=tensorboard", "model.attention.hops=2"))
     content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
     values = HParamsPluginData.FromString(content).session_start_info.hparams
     assert (values["model/attention/hops"].number_value, values["setting"].string_value) == (2, "5e77")
@@ -128,10 +112,3 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     settings = compose([f"logger=[csv,{name}]"])
     assert_refused(lambda: require_installed(settings), "logger", "package", f'pip install "sentattn[{name}]"')
     require_installed(compose(["logger=csv"]))
-
-
-@pytest.mark.parametrize(
-    ("name", "key"), [("csv", "logger.project"), ("tensorboard", "logger.directory"), ("mlflow", "logger.mode")]
-)
-def test_settings_of_other_loggers_are_refused(name: str, key: str) -> None:
-    assert kinds([f"logger={name}", f"{key}=offline"]) == [(key, "unknown")]

@@ -31,7 +31,8 @@ from sentattn.loggers.wandb import run as wandb_run
 from sentattn.loggers.wandb import upload
 from sentattn.loggers.wandb.run import LEGIBLE, WandbGuard, legible_rows
 from sentattn.prediction.model import LoadedRun
-from sentattn.run import Run
+from sentattn.prediction.prediction import Prediction
+from sentattn.rendering.png import picture
 
 SETTINGS: dict[str, Any] = {"model": {"name": "mean"}, "data": {"name": "demo"}, "group": None, "tags": ["try"]}
 KEY = "a" * 40
@@ -43,17 +44,26 @@ def logger(directory: Path, **extra: Any) -> WandbGuard:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    settings = ["logger=wandb", "tags=[try]", "logger.examples=3", "logger.texts=[Slow but wonderful.]"]
-    return fit(tiny(f"output_dir={tmp_path_factory.mktemp('outputs')}", *settings, "logger.table=7"))
+def drawn() -> list[Prediction]:
+    """The predictions of which the training of `run` draws the attention."""
+    return []
 
 
 @pytest.fixture(scope="module")
-def logged(run: Run) -> dict[str, Any]:
+def run(drawn: list[Prediction], tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
+    """The tiny run with a logger to W&B."""
+    settings = ["logger=wandb", "tags=[try]", "logger.examples=3", "logger.texts=[Slow but wonderful.]"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wandb_run, "picture", lambda predictions: drawn.extend(predictions) or picture(predictions))
+        return fit(tiny(f"output_dir={tmp_path_factory.mktemp('outputs')}", *settings, "logger.table=7"))
+
+
+@pytest.fixture(scope="module")
+def logged(run: LoadedRun) -> dict[str, Any]:
     return read(run.path)
 
 
-def test_offline_run_has_settings_group_tags_and_job_type(run: Run, logged: dict[str, Any]) -> None:
+def test_offline_run_has_settings_group_tags_and_job_type(run: LoadedRun, logged: dict[str, Any]) -> None:
     assert logged["config"]["model"]["attention"]["hops"] == run.settings["model"]["attention"]["hops"]
     assert logged["config"]["seed"] == 0
     assert {"structured", "demo", "try"} == set(logged["run"].tags)
@@ -63,6 +73,8 @@ def test_offline_run_has_settings_group_tags_and_job_type(run: Run, logged: dict
     assert logged["run"].run_id == run.path.name
     assert logged["run"].display_name == f"{name}-demo-{run.path.name}"
     assert logged["exit_code"] == 0
+    parts = {name: logged["config"][name] for name in ("embedding", "encoder", "attention", "pooling")}
+    assert parts == {"embedding": "words", "encoder": "bilstm", "attention": "structured", "pooling": "flatten"}
 
 
 def test_variables_of_the_loggers_count_where_nothing_was_typed(
@@ -82,12 +94,7 @@ def test_variables_of_the_loggers_count_where_nothing_was_typed(
     built.finish({})
 
 
-def test_config_has_the_parts_of_the_model(logged: dict[str, Any]) -> None:
-    parts = {name: logged["config"][name] for name in ("embedding", "encoder", "attention", "pooling")}
-    assert parts == {"embedding": "words", "encoder": "bilstm", "attention": "structured", "pooling": "flatten"}
-
-
-def test_rows_have_the_metrics_of_the_epochs(run: Run, logged: dict[str, Any]) -> None:
+def test_rows_have_the_metrics_of_the_epochs(run: LoadedRun, logged: dict[str, Any]) -> None:
     recorded = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     rows = [row for row in logged["history"] if "val/accuracy" in row]
     assert [row["epoch"] for row in rows] == [1, 2]
@@ -97,7 +104,7 @@ def test_rows_have_the_metrics_of_the_epochs(run: Run, logged: dict[str, Any]) -
         assert {name: row[name] for name in metrics} == pytest.approx(metrics, rel=1e-6)
 
 
-def test_the_epoch_is_the_axis_of_all_but_step_metrics(run: Run, logged: dict[str, Any]) -> None:
+def test_the_epoch_is_the_axis_of_all_but_step_metrics(run: LoadedRun, logged: dict[str, Any]) -> None:
     [path] = run.path.glob("wandb/offline-run-*/run-*.wandb")
     metrics = [record.metric for record in records(path) if record.WhichOneof("record_type") == "metric"]
     axes = {metric.glob_name or metric.name: metric.step_metric for metric in metrics}
@@ -107,7 +114,7 @@ def test_the_epoch_is_the_axis_of_all_but_step_metrics(run: Run, logged: dict[st
     assert not any("global_step" in name for name in [*axes, *(name for row in logged["history"] for name in row)])
 
 
-def test_summary_has_the_best_epoch_and_the_costs(run: Run, logged: dict[str, Any]) -> None:
+def test_summary_has_the_best_epoch_and_the_costs(run: LoadedRun, logged: dict[str, Any]) -> None:
     summary, result = logged["summary"], run.result
     assert summary["best_epoch"] == result["best_epoch"]
     for name in ("val/accuracy", "test/accuracy", "train/loss"):
@@ -131,7 +138,7 @@ def test_a_pretrained_run_has_the_name_and_the_hash_of_its_encoder(tmp_path: Pat
     assert logged["summary"]["val/accuracy"] == pytest.approx(run.metrics["val/accuracy"])
 
 
-def test_the_best_epoch_has_heat_maps(run: Run, logged: dict[str, Any]) -> None:
+def test_the_best_epoch_has_heat_maps(run: LoadedRun, logged: dict[str, Any]) -> None:
     [row] = [row for row in logged["history"] if "attention/text_1.path" in row]
     names = {name.removesuffix(".path") for name in row if re.fullmatch(r"attention/.*\.path", name)}
     assert row["epoch"] == run.result["best_epoch"]
@@ -141,7 +148,7 @@ def test_the_best_epoch_has_heat_maps(run: Run, logged: dict[str, Any]) -> None:
         assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_confusion_matrix_counts_the_recorded_predictions(run: Run, logged: dict[str, Any]) -> None:
+def test_confusion_matrix_counts_the_recorded_predictions(run: LoadedRun, logged: dict[str, Any]) -> None:
     [row] = [row for row in logged["history"] if "val/confusion_matrix_table.path" in row]
     assert row["epoch"] == run.result["best_epoch"]
     recorded = pq.read_table(run.path / "predictions.parquet").to_pylist()
@@ -154,7 +161,7 @@ def test_confusion_matrix_counts_the_recorded_predictions(run: Run, logged: dict
         assert panel["panel_config"]["panelDefId"] == "wandb/confusion_matrix/v1"
 
 
-def test_table_has_predictions(run: Run, logged: dict[str, Any]) -> None:
+def test_table_has_predictions(run: LoadedRun, logged: dict[str, Any]) -> None:
     [row] = [row for row in logged["history"] if "val/predictions.path" in row]
     cells = table(run.path, row, "val/predictions")
     assert len(cells) == 7
@@ -330,35 +337,31 @@ def test_a_key_is_read_from_environment_or_netrc(
     assert (upload.api_key(host) == KEY) is expected
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        ["model=structured", "model.encoder.hidden=4", "model.attention.hidden=5"],
-        pytest.param(["model=relation", "model.attention.hidden=4"], marks=pytest.mark.slow),
-    ],
-)
-def test_a_training_is_the_same_with_and_without_wandb(tmp_path: Path, model: list[str]) -> None:
-    shared = [setting for setting in tiny() if not setting.startswith(("model.", "logger"))]
-
-    def run(name: str, *settings: str) -> LoadedRun:
-        return fit([*shared, *model, "model.embedding.size=8", f"output_dir={tmp_path / name}", *settings])
-
-    drawn = ["logger=wandb", "logger.examples=1", "logger.texts=[A fine film.]"]
-    with_it, without = run("with", *drawn), run("without", "logger=none")
+def assert_same_training(with_it: LoadedRun, without: LoadedRun) -> None:
     for name in ("model/model.safetensors", "predictions.parquet"):
         assert (with_it.path / name).read_bytes() == (without.path / name).read_bytes()
     assert rows(with_it.path) == rows(without.path)
 
 
-def test_the_drawn_weights_are_those_of_the_best_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
-    picture = wandb_run.picture
-    monkeypatch.setattr(wandb_run, "picture", lambda predictions: seen.extend(predictions) or picture(predictions))
-    run = fit(tiny(f"output_dir={tmp_path}", "logger=wandb", "logger.examples=1", "ema_decay=0.9"))
-    [drawn] = seen  # once, and not in each of two epochs
-    [own] = run.predict([drawn.text])
-    assert drawn.probabilities == pytest.approx(own.probabilities, abs=1e-6)
-    assert drawn.attention[0] == pytest.approx(own.attention[0], abs=1e-6)
+def test_a_training_is_the_same_with_and_without_wandb(run: LoadedRun, tiny_run: LoadedRun) -> None:
+    assert_same_training(run, tiny_run)
+
+
+@pytest.mark.slow
+def test_a_training_with_pairs_is_the_same_with_and_without_wandb(tmp_path: Path) -> None:
+    shared = [setting for setting in tiny() if not setting.startswith(("model.", "logger"))]
+    shared += ["model=relation", "model.attention.hidden=4", "model.embedding.size=8"]
+    drawn = ["logger=wandb", "logger.examples=1", "logger.texts=[A fine film.]"]
+    with_it = fit([*shared, *drawn, f"output_dir={tmp_path / 'with'}"])
+    assert_same_training(with_it, fit([*shared, "logger=none", f"output_dir={tmp_path / 'without'}"]))
+
+
+def test_the_drawn_weights_are_those_of_the_best_epoch(run: LoadedRun, drawn: list[Prediction]) -> None:
+    assert len(drawn) == 4, "once, and not in each of two epochs"
+    for prediction in drawn:
+        [own] = run.predict([prediction.text])
+        assert prediction.probabilities == pytest.approx(own.probabilities, abs=1e-6)
+        assert prediction.attention[0] == pytest.approx(own.attention[0], abs=1e-6)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 90)), min_size=1, max_size=30), st.integers(0, 12))
