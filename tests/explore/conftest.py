@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,14 @@ from tiny import tiny
 
 from sentattn import fit
 from sentattn.explore.server import Explorer, load_models, read_rows
+from sentattn.prediction.model import LoadedRun
 
 
 @pytest.fixture(scope="session")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def outputs(tiny_run: LoadedRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run of `structured` and one of `transformer`, both tested on the demo corpus."""
     folder = tmp_path_factory.mktemp("outputs")
-    fit(tiny(f"output_dir={folder}"))
+    shutil.copytree(tiny_run.path, folder / "demo" / "structured" / tiny_run.path.name)
     unused = {"model.attention.hidden"}
     settings = [one for one in tiny("model=transformer", f"output_dir={folder}") if one.partition("=")[0] not in unused]
     fit(settings)

@@ -114,6 +114,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 WIDE, PHONE = (1280, "light"), (360, "dark")
 wide_only = pytest.mark.parametrize("page", [pytest.param(WIDE, id="wide")], indirect=True)
 """Of a test whose clicks and layout are those of others at both widths."""
+phone_only = pytest.mark.parametrize("page", [pytest.param(PHONE, id="phone")], indirect=True)
+"""Of a test of what has to fit the width of the page."""
 
 
 @pytest.fixture(params=[WIDE, PHONE], ids=["wide", "phone"])
@@ -125,7 +127,6 @@ def page(request: pytest.FixtureRequest, driver: Chrome, server: Server) -> Page
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
     address = f"http://127.0.0.1:{server.port}/"
     driver.get(f"{address}nothing")  # the page itself would keep the fragment
-    driver.get(address)
     page = Page(driver, address)
     page.until(page.words)  # the first error
     return page
@@ -143,6 +144,7 @@ def test_the_page_begins_with_the_surest_error(page: Page) -> None:
     assert page.all("#rows tr:first-child td:nth-of-type(4) b")
 
 
+@wide_only
 def test_a_click_removes_a_word_and_keeps_the_old_result(page: Page) -> None:
     page.type(TEXT)
     assert not page.all(".before:not([hidden])")
@@ -210,6 +212,7 @@ def test_the_address_links_to_what_is_shown(page: Page) -> None:
     assert all(model.is_displayed() for model in page.all(".model"))
     page.driver.close()
     page.driver.switch_to.window(first)
+    assert page.words() == words, "tabs are independent"
 
 
 @wide_only
@@ -300,6 +303,7 @@ def test_no_violations_for_axe_and_no_scrolling(page: Page) -> None:
     assert page.driver.execute_script(is_narrow)
 
 
+@phone_only
 def test_hostile_and_long_texts_do_no_harm(page: Page) -> None:
     submit(page, HOSTILE)
     page.until(lambda: page.status().startswith("Predicted"))
@@ -321,21 +325,22 @@ def submit(page: Page, text: str) -> None:
 
 
 @wide_only
-@pytest.mark.parametrize("pairs", [False, True])
-def test_even_attention_is_named_and_not_shaded(page: Page, pairs: bool) -> None:
-    if pairs:
-        page.driver.find_element(By.ID, "pairs").click()
-    page.type(TEXT)
+def test_even_attention_is_named_and_not_shaded(page: Page) -> None:
     script = (
         "return [...document.querySelectorAll(arguments[0])].map((one) => Number(one.style.getPropertyValue('--w')))"
     )
-    shades = [page.driver.execute_script(script, f".model:nth-of-type({n}) .now .text span") for n in (1, 2)]
-    assert max(shades[0]) > 0
-    assert set(shades[1]) == {0}
-    structured, transformer = (page.all(f".model:nth-of-type({n}) .now .top")[0].text for n in (1, 2))
-    assert "words tie at" in transformer
-    assert "words tie at" not in structured
-    assert [one.is_displayed() for one in page.all(".now article > .top .legend")] == [True, False]
+    page.type(TEXT)
+    for pairs in (False, True):
+        if pairs:
+            page.driver.find_element(By.ID, "pairs").click()
+            page.until(lambda: page.all(".model:nth-of-type(2) canvas"))
+        shades = [page.driver.execute_script(script, f".model:nth-of-type({n}) .now .text span") for n in (1, 2)]
+        assert max(shades[0]) > 0
+        assert set(shades[1]) == {0}
+        structured, transformer = (page.all(f".model:nth-of-type({n}) .now .top")[0].text for n in (1, 2))
+        assert "words tie at" in transformer
+        assert "words tie at" not in structured
+        assert [one.is_displayed() for one in page.all(".now article > .top .legend")] == [True, False]
 
 
 def test_a_tip_does_not_hide_the_line_of_weights(page: Page) -> None:
@@ -355,17 +360,17 @@ def test_a_tip_does_not_hide_the_line_of_weights(page: Page) -> None:
 
 
 @wide_only
-@pytest.mark.parametrize("text", ["''", "'  \\n '", "'\\ud800'"])
-def test_an_invalid_text_removes_the_old_prediction(page: Page, text: str) -> None:
-    page.type(TEXT)
+def test_an_invalid_text_removes_the_old_prediction(page: Page) -> None:
     area = page.driver.find_element(By.ID, "text")
-    page.driver.execute_script(f"arguments[0].value = {text}; arguments[0].form.requestSubmit()", area)
-    page.until(lambda: not page.driver.find_element(By.ID, "models").is_displayed())
-    assert page.status()
-    page.type(TEXT)
-    assert page.words()
+    for text in ("'  \\n '", "'\\ud800'"):
+        page.type(TEXT)
+        assert page.words()
+        page.driver.execute_script(f"arguments[0].value = {text}; arguments[0].form.requestSubmit()", area)
+        page.until(lambda: not page.driver.find_element(By.ID, "models").is_displayed())
+        assert page.status()
 
 
+@phone_only
 def test_a_long_word_is_shortened(page: Page) -> None:
     submit(page, "a good " + "x" * 100_000 + " film")
     page.until(lambda: page.status().startswith("Predicted"))
@@ -390,21 +395,6 @@ def test_a_restarted_server_is_used_again(page: Page, server: Server) -> None:
     page.until(lambda: len(page.words()) < len(words))
     page.driver.refresh()  # the address has the text
     page.until(lambda: page.words() == words[:3] + words[4:])
-
-
-@wide_only
-def test_tabs_are_independent(page: Page) -> None:
-    page.type(TEXT)
-    words, first = page.words(), page.driver.current_window_handle
-    page.driver.switch_to.new_window("tab")
-    page.driver.get(page.address)
-    page.until(page.words)
-    page.type("a good film")
-    page.driver.close()
-    page.driver.switch_to.window(first)
-    assert page.words() == words
-    page.driver.refresh()
-    page.until(lambda: page.words() == words)
 
 
 @wide_only
