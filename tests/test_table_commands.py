@@ -78,6 +78,14 @@ def test_another_table_may_name_its_column(run: LoadedRun, folder: Path, capsys:
     assert all(part in error for part in ("new.jsonl, line 1", "'Bewertung'", "'review'", "column=NAME"))
 
 
+def test_evaluation_of_a_split_has_the_metrics_of_the_training(run: LoadedRun, tmp_path: Path) -> None:
+    expected = {name: value for name, value in run.metrics.items() if name.startswith("test/")}
+    output = tmp_path / "metrics.json"
+    assert evaluate.main([str(run.path), f"output={output}"]) == 0
+    found = json.loads(output.read_text())
+    assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-5)
+
+
 @pytest.mark.parametrize("arguments", [[], ["data=table", *COLUMNS]])
 def test_all_rows_of_another_table_are_tested(
     run: LoadedRun, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
