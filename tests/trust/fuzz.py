@@ -12,6 +12,7 @@ import contextlib
 import functools
 import io
 import json
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -137,17 +138,41 @@ def plan_of(path: Path) -> None:
 
 
 @functools.cache
-def explorer() -> TestClient:
-    """Returns a client of the explorer of a small model."""
-    from starlette.testclient import TestClient
+def trained() -> Path:
+    """Returns a run directory."""
     from tiny import tiny
 
     import sentattn
-    from sentattn.explore.server import LOOPBACK, Explorer, app, load_models, read_rows
 
     with contextlib.redirect_stderr(sys.__stderr__):  # Lightning asks for its number
-        run = sentattn.fit(tiny(f"output_dir={tempfile.mkdtemp()}"))
-    models, _ = load_models([run.path])
+        return sentattn.fit(tiny(f"output_dir={tempfile.mkdtemp()}")).path
+
+
+def result() -> bytes:
+    """Returns the result of a run, small enough for `MOST_BYTES`."""
+    of_run = json.loads((trained() / "result.json").read_text())
+    return json.dumps({key: value for key, value in of_run.items() if key != "settings"}).encode()
+
+
+def runs_of(path: Path) -> int:
+    """Lists and compares the runs of a folder, of which one has a result of its own."""
+    from sentattn import list as runs
+    from sentattn.compare.__main__ import main
+
+    if not (path.parent / "config.yaml").exists():
+        shutil.copytree(trained(), path.parent, dirs_exist_ok=True, ignore=lambda *_: ["result.json"])
+    folder = path.parents[1]
+    return runs.main(["runs", f"output_dir={folder}"]) or main([str(folder)])
+
+
+@functools.cache
+def explorer() -> TestClient:
+    """Returns a client of the explorer of a small model."""
+    from starlette.testclient import TestClient
+
+    from sentattn.explore.server import LOOPBACK, Explorer, app, load_models, read_rows
+
+    models, _ = load_models([trained()])
     return TestClient(app(Explorer(models, read_rows(models, "test")[0]), LOOPBACK), base_url="http://127.0.0.1")
 
 
@@ -223,11 +248,7 @@ READERS = {
     "npz": Reader("states.npz", states, states_of),
     "safetensors": Reader("states.safetensors", safetensors, states_of),
     "predictions": Reader("predictions.csv", lambda: PREDICTED.encode(), predictions_of),
-    "run": Reader(
-        "result.json",
-        lambda: b'{"format": 2, "status": "finished", "seed": 0}',
-        partial(command_of, "sentattn.list", "runs output_dir={folder}"),
-    ),
+    "run": Reader("run/result.json", result, runs_of),
     "config": Reader("config.yaml", settings, partial(command_of, "sentattn.train", "from={path} --cfg job")),
     "journal": Reader(
         "sweeps/s/study.journal",
