@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
+from pydantic import BaseModel, ValidationError
 
 from sentattn.compare.metric import ACCURACY, METRICS, OF_PROBABILITIES, Metric
 from sentattn.compare.statistics import UNKNOWN_TERM, Estimate
@@ -84,6 +85,24 @@ OF_PROBES = ("model.name", "model.encoder", "model.layer", "model.dtype")
 """Settings of references that a name has only where they differ."""
 NOT_READ = Rows((), np.empty(0, np.int64), None, np.empty(0, np.int64)), np.empty((0, 0))
 """Rows and probabilities of a run whose predictions are not read."""
+
+
+class _Parameters(BaseModel):
+    total: int
+
+
+class _Result(BaseModel):
+    """The types of what is read from `result.json`."""
+
+    setting: str
+    seed: int
+    data: str
+    metrics: dict[str, float | None]
+    parameters: _Parameters
+    data_fingerprint: str | None = None
+    seconds: dict[str, float | None] = {}
+    latency_ms: dict[str, float | None] = {}
+    tokens_per_second: float | None = None
 
 
 @dataclass(frozen=True)
@@ -483,25 +502,26 @@ def _read(run: Run, split: str | None, trials: int | None) -> EvaluatedRun:
     if result.get("status") != "finished":
         raise RunError(Fault("runs", "interrupted", f"{run.path} is {result.get('status')}; it is left out."))
     try:
-        setting, seed = str(result["setting"]), int(result["seed"])
-        stored = {str(name): float(value) for name, value in result["metrics"].items() if value is not None}
-        _ = result["data"], result["parameters"]["total"]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        message = f"{run.path / RESULT_FILE} lacks a result ({error!r}); it is left out."
+        checked = _Result.model_validate(result, strict=True)
+    except ValidationError as error:
+        detail = error.errors()[0]
+        reason = f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
+        message = f"{run.path / RESULT_FILE} lacks a result ({reason}); it is left out."
         raise RunError(Fault("runs", "damaged", message)) from error
+    named = checked.setting, checked.seed
     if split is None:
-        return EvaluatedRun(run, run.settings, result, setting, seed, *NOT_READ)
+        return EvaluatedRun(run, run.settings, result, *named, *NOT_READ)
     rows, probabilities_NC = _predictions(run, split)
     labels, ordered = _classes(run)
     computed = classifier_metrics(probabilities_NC, rows.labels_N, ordered=ordered)
     for name, value in sorted(computed.items()):
-        expected = stored.get(f"{split}/{name}", value)
-        if not np.isclose(value, expected, rtol=ROUNDING, atol=ROUNDING, equal_nan=True):
+        expected = checked.metrics.get(f"{split}/{name}")
+        if expected is not None and not np.isclose(value, expected, rtol=ROUNDING, atol=ROUNDING, equal_nan=True):
             message = (
                 f"{run.path}: its predictions have {value:.6g} of {split}/{name}, {RESULT_FILE} says {expected:.6g}. "
             )
             raise RunError(Fault("runs", "damaged", f"{message}It is left out."))
-    return EvaluatedRun(run, run.settings, result, setting, seed, rows, probabilities_NC, ordered, trials, labels)
+    return EvaluatedRun(run, run.settings, result, *named, rows, probabilities_NC, ordered, trials, labels)
 
 
 def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:

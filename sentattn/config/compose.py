@@ -176,7 +176,7 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
     if reads_states(c.written):
         return _with_width(c, values)
     vectors = typed[VECTORS].text if VECTORS in typed else get_path(c.written, VECTORS)
-    if not vectors or types.parse(vectors) is None:
+    if not isinstance(vectors, str) or types.parse(vectors) in (None, ""):
         return values
     if type_of(c.written, SIZE) is None:
         message = f"{VECTORS}={vectors} has no effect: the words of this model/embedding have no size to take it from."

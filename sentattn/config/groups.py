@@ -120,6 +120,8 @@ def _load(file: Path, changed: int) -> Node:
         if isinstance(loaded, DictConfig) and (included := _included(file, loaded)):
             loaded = OmegaConf.merge(*included, loaded)
         content = OmegaConf.to_container(loaded, resolve=False)
+    except AssertionError:  # OmegaConf's, of a file that holds a number or a word
+        content = None
     except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
         message = f"{file} cannot be read: {' '.join(str(error).split())}."
         raise SettingError(Fault(str(file), "unreadable", message)) from error

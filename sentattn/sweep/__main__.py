@@ -102,6 +102,7 @@ def status(folder: Path) -> None:
         objectives = [Objective(metric, mode) for metric, mode in study.user_attrs["objectives"]]
         overrides = [str(word) for word in study.user_attrs["overrides"]]
         records = records_of(study)
+        best = front(records, [objective.mode for objective in objectives])
     working = journal.schedulers(folder)
     if not working:  # no process has recorded that its trials were interrupted
         records = [replace(trial, state="interrupted") if trial.state == "running" else trial for trial in records]
@@ -111,7 +112,6 @@ def status(folder: Path) -> None:
     print(f"{folder.name}: {states}; {processes if working else 'no process works on it'}")
     for record in records[-LAST_TRIALS:]:
         print(f"  {_line(record)}")
-    best = front(records, [objective.mode for objective in objectives])
     _print_best(folder, objectives, best, overrides)
     if (folder / REPORT_FILE).is_file():
         print(f"report: {folder / REPORT_FILE}")

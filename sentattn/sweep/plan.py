@@ -222,7 +222,7 @@ def _build(kind: str, component: Node, **others: object) -> object:
 def _check(kind: str, component: Node) -> list[Fault]:
     """Returns what is wrong with the name of a component, with the types of its settings, or what Optuna refuses."""
     name, faults = component["name"], list[Fault]()
-    if name not in TABLES[kind]:
+    if types.as_typed(name) not in TABLES[kind]:  # the name may be a list
         return [unknown(kind, kind, types.as_typed(name), TABLES[kind])]
     hints = types.hints(TABLES[kind][name])
     legal = {key: type_ for key, type_ in hints.items() if type_ is not Any and key != "seed"}

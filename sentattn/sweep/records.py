@@ -76,12 +76,12 @@ def records_of(study: optuna.Study) -> list[Record]:
 def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
     """Returns what is known of a trial."""
     attrs = trial.user_attrs
-    values = {key: space[key].value(value) if key in space else value for key, value in trial.params.items()}
+    values = {str(key): space[key].value(value) if key in space else value for key, value in trial.params.items()}
     return Record(
         number=trial.number,
         state=STATE_NAMES.get(trial.state, "failed" if ERROR in attrs else "interrupted"),
         values=values,
-        objectives=tuple(trial.values) if trial.state is TrialState.COMPLETE else None,
+        objectives=tuple(map(float, trial.values)) if trial.state is TrialState.COMPLETE else None,
         steps=dict(trial.intermediate_values),
         error=attrs.get(ERROR, ""),
         retry_of=attrs.get(RETRY_OF),

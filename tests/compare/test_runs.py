@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +173,9 @@ def test_a_result_that_lacks_something_is_damaged(tmp_path: Path) -> None:
     result = json.loads((path / "result.json").read_text())
     for key in ("metrics", "setting", "seed", "data", "parameters"):
         (path / "result.json").write_text(json.dumps({name: value for name, value in result.items() if name != key}))
+        assert refused(lambda: read_comparisons([path], split="test"))[0] == ("runs", "damaged")
+    for key, value in {"seed": math.inf, "data": [], "data_fingerprint": [], "tokens_per_second": "fast"}.items():
+        (path / "result.json").write_text(json.dumps(result | {key: value}))
         assert refused(lambda: read_comparisons([path], split="test"))[0] == ("runs", "damaged")
 
 

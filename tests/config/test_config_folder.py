@@ -155,6 +155,7 @@ def test_any_yaml_as_a_choice_is_composed_or_refused(
     ("text", "kind"),
     [
         ("[1, 2]", "unreadable"),
+        ("'1'", "unreadable"),
         ("name: ${b", "unreadable"),
         ("_target_: [a]", "type"),
         ("_target_: 5", "type"),

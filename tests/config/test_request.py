@@ -189,6 +189,13 @@ def test_files_that_hold_no_settings(tmp_path: Path, text: str, key: str, kind: 
     assert kinds([f"from={file}"], read_request) == [(key, kind)]
 
 
+def test_a_value_of_another_type_in_a_file_of_settings(tmp_path: Path) -> None:
+    settings = compose([])
+    settings["data"]["vectors"] = True
+    file = write(tmp_path / "settings.yaml", settings)
+    assert kinds([f"from={file}"], read_request) == [("data.vectors", "type")]
+
+
 @pytest.mark.parametrize("key", ["from", "resume"])
 def test_a_folder_that_is_no_run(tmp_path: Path, key: str) -> None:
     for folder in (tmp_path, tmp_path / "x"):

@@ -24,6 +24,7 @@ from studies import refused as not_opened
 
 from sentattn.errors import RunError
 from sentattn.sweep import journal
+from sentattn.sweep.__main__ import status
 from sentattn.sweep.config import read_plan
 from sentattn.sweep.study import SweepStudy
 
@@ -104,6 +105,17 @@ def test_a_damaged_line_is_an_error_with_the_file(tmp_path: Path, line: bytes) -
     for read_it in (lambda: read(folder), lambda: read_plan(["study=mine", f"output_dir={tmp_path}"])):
         assert_refused(read_it, "study", "damaged", str(folder / journal.JOURNAL))
     assert not_opened(plan(HOPS), folder) == [("study", "damaged")]
+
+
+@pytest.mark.parametrize(("key", "value"), [("objectives", ""), ("values", ["x"])])
+def test_a_damaged_value_is_an_error_of_status(tmp_path: Path, key: str, value: object) -> None:
+    run(plan(HOPS, trials=1), tmp_path)
+    found = [json.loads(line) for line in lines(tmp_path)]
+    for line in found:
+        for node in (line, line.get("user_attr", {})):
+            node |= {key: value} if key in node else {}
+    (tmp_path / journal.JOURNAL).write_text("".join(json.dumps(line) + "\n" for line in found))
+    assert_refused(lambda: status(tmp_path), "study", "damaged", str(tmp_path / journal.JOURNAL))
 
 
 def test_a_full_disk_loses_nothing_and_the_same_command_resumes(tmp_path: Path) -> None:

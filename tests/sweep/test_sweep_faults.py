@@ -50,6 +50,7 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         ("study=.", "study", "type"),
         ("slots_per_gpu=1", "slots", "conflict"),
         ("sampler._target_=optuna.samplers.RandomSampler", "sampler._target_", "unknown"),
+        ("sampler=[]", "sampler", "unknown"),
         ("sampler.multivariate=3", "sampler.multivariate", "type"),
         ("sampler.multivariate=false sampler.group=true", "sampler", "conflict"),
         ("sampler=random sampler.seed=3", "sampler.seed", "unknown"),

@@ -261,7 +261,7 @@ READERS = {
 }
 
 
-def read(reader: Reader, content: bytes, folder: Path) -> object:
+def read_strictly(reader: Reader, content: bytes, folder: Path) -> object:
     """Reads bytes as a kind of file, and returns what the reader returns, which is true for an error of a command."""
     path = folder / reader.name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -270,19 +270,19 @@ def read(reader: Reader, content: bytes, folder: Path) -> object:
         return reader.read(path)
 
 
-def read_random(reader: Reader, content: bytes, folder: Path) -> None:
+def read(reader: Reader, content: bytes, folder: Path) -> None:
     """Reads bytes as a kind of file; any error but one for the user is a finding."""
     from sentattn.errors import UserError
 
     with contextlib.suppress(UserError):
-        read(reader, content, folder)
+        read_strictly(reader, content, folder)
 
 
 def main(name: str, seconds: str, folder: str = "") -> None:
     """Fuzzes a reader for some seconds, or reads a file of bytes once."""
     reader, scratch = READERS[name], Path(tempfile.mkdtemp())
     if Path(seconds).is_file():
-        read_random(reader, Path(seconds).read_bytes(), scratch)
+        read(reader, Path(seconds).read_bytes(), scratch)
         return
     import atheris
 
@@ -290,11 +290,11 @@ def main(name: str, seconds: str, folder: str = "") -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     with atheris.instrument_imports(include=["sentattn"], enable_loader_override=False):
         (corpus / "good").write_bytes(good := reader.good())
-        assert not read(reader, good, scratch), f"the first input of {name} is refused"
+        assert not read_strictly(reader, good, scratch), f"the first input of {name} is refused"
     limits = [f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}", "-timeout=20", "-rss_limit_mb=4096"]
     atheris.Setup(
         [sys.argv[0], *limits, f"-artifact_prefix={corpus.parent}/", "-print_final_stats=1", str(corpus)],
-        lambda content: read_random(reader, content, scratch),
+        lambda content: read(reader, content, scratch),
     )
     atheris.Fuzz()
 
