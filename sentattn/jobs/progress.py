@@ -130,7 +130,7 @@ class JobProgress:
 
 def format_objective(value: float) -> str:
     """Formats an objective: four decimals, integers such as parameters without."""
-    return f"{value:,.0f}" if abs(value) > 1 and value.is_integer() else f"{value:,.4f}"
+    return f"{value:,.0f}" if abs(value) > 1 and float(value).is_integer() else f"{value:,.4f}"
 
 
 def duration(seconds: float) -> str:

@@ -166,7 +166,7 @@ def test_durations(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(1.0, "1.0000"), (0.0, "0.0000"), (0.87654, "0.8765"), (57371.0, "57,371")]
+    ("value", "text"), [(1.0, "1.0000"), (0.0, "0.0000"), (0.87654, "0.8765"), (57371.0, "57,371"), (57371, "57,371")]
 )
 def test_figures_have_four_places_and_counts_none(value: float, text: str) -> None:
     assert format_objective(value) == text
