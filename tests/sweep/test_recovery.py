@@ -58,7 +58,7 @@ def output(process: subprocess.Popen[str]) -> str:
     text, _ = process.communicate(timeout=600)
     if process.returncode == -signal.SIGKILL:
         # Python's server of processes prints an EOFError if its scheduler was killed while it asked for a process.
-        text = re.sub(r"Traceback .*\n(?:  .*\n)+EOFError\n", "", text)
+        text = re.sub(r"Traceback .*\n(?:  .*\n)+EOFError.*\n", "", text)
     assert "Traceback" not in text, text
     return text
 
@@ -134,7 +134,10 @@ def test_a_signal_and_the_same_command_again(tmp_path: Path, numbers: list[signa
     assert "the same command resumes" in text
     assert all(gone(pid) for pid in pids(tmp_path))
     before = {record.number for record in complete(tmp_path)}
-    assert len(before) == (2 if len(numbers) == 1 and code == 130 else 0), "once lets trials finish"
+    if numbers == [signal.SIGINT]:
+        assert len(before) == 2, "once lets trials finish"
+    else:
+        assert len(before) < 2, "all but a trial that had just finished are interrupted"
     assert finish(tmp_path, plan(9)) == 9 - len(before)
     assert_whole_without_processes(tmp_path, 9, before)
 

@@ -150,13 +150,14 @@ def new_folder(command: Command, given_in: Path, parent: Path) -> Path:
 def start(command: Command, given_in: Path, out: Path, before: Callable[[], object] = lambda: None) -> int:
     """Starts a command in a process of its own, which leads a group; returns its number."""
     out.mkdir(parents=True, exist_ok=True)
+    log = os.open(out / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     sys.stdout.flush()
     if pid := os.fork():
+        os.close(log)
         return pid
     code = 1
     try:
         os.setsid()
-        log = os.open(out / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)
         torch.set_num_threads(1)
