@@ -38,7 +38,7 @@ docs: $(VENV)/.installed ## write docs/settings.md and the table of parameters
 bench: $(VENV)/.installed ## each benchmark for a moment
 	.ci/bench $(RUN)
 
-slow: $(VENV)/.installed lowest ## the long tests, for an hour
+slow: $(VENV)/.installed lowest ## the long tests, for half an hour
 	$(RUN) -m pytest -m slow -n auto --maxprocesses 4 --dist worksteal
 
 trust: $(VENV)/.installed ## kills, power cuts, hostile and random files, for most of an hour

@@ -88,11 +88,13 @@ NOT_READ = Rows((), np.empty(0, np.int64), None, np.empty(0, np.int64)), np.empt
 
 
 class _Parameters(BaseModel):
+    """`parameters` of `result.json`."""
+
     total: int
 
 
 class _Result(BaseModel):
-    """The types of what is read from `result.json`."""
+    """What comparisons read of `result.json`, with its types."""
 
     setting: str
     seed: int
@@ -506,11 +508,11 @@ def _read(run: Run, split: str | None, trials: int | None) -> EvaluatedRun:
     except ValidationError as error:
         detail = error.errors()[0]
         reason = f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
-        message = f"{run.path / RESULT_FILE} lacks a result ({reason}); it is left out."
+        message = f"{run.path / RESULT_FILE} is damaged ({reason}); it is left out."
         raise RunError(Fault("runs", "damaged", message)) from error
-    named = checked.setting, checked.seed
+    setting, seed = checked.setting, checked.seed
     if split is None:
-        return EvaluatedRun(run, run.settings, result, *named, *NOT_READ)
+        return EvaluatedRun(run, run.settings, result, setting, seed, *NOT_READ)
     rows, probabilities_NC = _predictions(run, split)
     labels, ordered = _classes(run)
     computed = classifier_metrics(probabilities_NC, rows.labels_N, ordered=ordered)
@@ -521,7 +523,7 @@ def _read(run: Run, split: str | None, trials: int | None) -> EvaluatedRun:
                 f"{run.path}: its predictions have {value:.6g} of {split}/{name}, {RESULT_FILE} says {expected:.6g}. "
             )
             raise RunError(Fault("runs", "damaged", f"{message}It is left out."))
-    return EvaluatedRun(run, run.settings, result, *named, rows, probabilities_NC, ordered, trials, labels)
+    return EvaluatedRun(run, run.settings, result, setting, seed, rows, probabilities_NC, ordered, trials, labels)
 
 
 def _predictions(run: Run, split: str) -> tuple[Rows, Floats]:

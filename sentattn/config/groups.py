@@ -120,7 +120,7 @@ def _load(file: Path, changed: int) -> Node:
         if isinstance(loaded, DictConfig) and (included := _included(file, loaded)):
             loaded = OmegaConf.merge(*included, loaded)
         content = OmegaConf.to_container(loaded, resolve=False)
-    except AssertionError:  # OmegaConf's, of a file that holds a number or a word
+    except AssertionError:  # OmegaConf's, of a file that holds a number in quotes
         content = None
     except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
         message = f"{file} cannot be read: {' '.join(str(error).split())}."
