@@ -28,7 +28,7 @@ from rich.filesize import decimal
 from sentattn.config import command_line
 from sentattn.console import table_lines
 from sentattn.data.cache import cache_folder
-from sentattn.errors import Fault, RunError, suggestion
+from sentattn.errors import MALFORMED, Fault, RunError, suggestion
 
 ALL, META = "all", "meta.json"
 ENTRY = re.compile(r"downloads|.+-[0-9a-f]{16}(\..+)?")
@@ -60,7 +60,7 @@ def describe(entry: Path) -> tuple[int, str, str]:
     # Listing reads the description, which is no use.
     used = max((max(stat.st_mtime, stat.st_atime) for file, stat in stats.items() if file.name != META), default=0.0)
     what = "word vectors or a download"
-    with suppress(OSError, ValueError, TypeError):
+    with suppress(*MALFORMED):
         what = json.loads((entry / META).read_text(encoding="utf-8")).get("description", "tokenized corpus")
     return sum(stat.st_size for stat in stats.values()), date.fromtimestamp(used).isoformat(), str(what)
 

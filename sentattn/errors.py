@@ -14,6 +14,8 @@ PASSWORD = re.compile(r"(?<=//)([^\s:/@]*):\S*@|(?<=[?&])(password)=[^&\s]*")
 """The password of a URL, up to the last `@`, or as one of its parameters."""
 DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """They change the writing direction of all text that follows, also of the rest of the terminal's line."""
+MALFORMED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a file of JSON or YAML raises where it is missing, damaged or holds something else."""
 
 
 def visible(text: str) -> str:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,8 @@ GROUPS = {
     "sweeps": "sweep",
 }
 KINDS = (*GROUPS, "runs")
-LONGEST_FILE, NARROWEST = 24, 20
-"""Most characters of a file's name, and fewest columns of a model's."""
+LONGEST, NARROWEST = 24, 20
+"""Most characters of the name of data or of its files, and fewest columns of a model's."""
 
 
 @command_line.command
@@ -77,7 +77,8 @@ def files(kind: str, choices: Choices) -> list[str]:
     found = [choices.file(group, name) for name in choices.names(group)]
     if kind == "sweeps":
         found = sorted((conf_dir().parent / kind).glob("*.yaml"))
-    return _table([(file.stem, comment(file)) for file in found], align="<<")
+    rows = [(file.stem, comment(file)) for file in found]
+    return [f"  {line}" for line in table_lines(rows, align="<<", width=TERMINAL_WIDTH - 2)]
 
 
 def runs(output_dir: Path) -> list[str]:
@@ -86,11 +87,12 @@ def runs(output_dir: Path) -> list[str]:
     if not paths:
         return []
     results = [_described(Run(path.parent)) for path in paths]
-    heading, *lines = _table([("val", "test", "seed", "status", "data"), *map(_cells, results)], align=">>><<")
+    rows = [("val", "test", "seed", "status", "data"), *map(_cells, results)]
+    heading, *lines = (f"  {line}" for line in table_lines(rows, align=">>><<", width=2 * TERMINAL_WIDTH))
     start = max(map(len, lines)) + 2
     printed = [f"{heading.ljust(start)}model"]
     for path, result, line in zip(paths, results, lines, strict=True):
-        first, *more = textwrap.wrap(str(result.get("model", "-")), max(NARROWEST, TERMINAL_WIDTH - start))
+        first, *more = textwrap.wrap(str(result.get("model", "-")), max(NARROWEST, TERMINAL_WIDTH - start)) or [""]
         printed += [line.ljust(start) + first, *(" " * start + words for words in more), f"    {path.parent}"]
     return printed
 
@@ -104,21 +106,22 @@ def _described(run: Run) -> dict[str, Any]:
         result["model"] = label(run.settings)
         data = run.settings["data"]
         if isinstance(files := data.get("train"), str | list):
-            name, half = ", ".join(Path(file).name for file in as_columns(files)), LONGEST_FILE // 2
-            short = name if len(name) <= LONGEST_FILE else f"{name[:half]}\u2026{name[-half:]}"
-            result["data"] = f"{data['name']} ({short})"
+            result["files"] = f" ({_short(', '.join(Path(file).name for file in as_columns(files)))})"
     return result
+
+
+def _short(value: object) -> str:
+    """Returns a text in one line, without its middle if it is long."""
+    text, half = " ".join(str(value).split()), LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]}\u2026{text[-half:]}"
 
 
 def _cells(result: Mapping[str, Any]) -> tuple[str, ...]:
     metrics = result.get("metrics")
     values = [metrics.get(name) if isinstance(metrics, dict) else None for name in METRICS]
-    numbers = (f"{value:.4f}" if isinstance(value, int | float) else "-" for value in values)
-    return (*numbers, *(str(result.get(key, "-")) for key in ("seed", "status", "data")))
-
-
-def _table(rows: Sequence[Sequence[str]], align: str) -> list[str]:
-    return [f"  {line}" for line in table_lines(rows, align=align, width=TERMINAL_WIDTH - 2)]
+    numbers = (_short(f"{value:.4f}") if isinstance(value, float) else "-" for value in values)
+    seed, status, data = (_short(result.get(key, "-")) for key in ("seed", "status", "data"))
+    return (*numbers, seed, status, data + result.get("files", ""))
 
 
 if __name__ == "__main__":

@@ -31,13 +31,17 @@ Tree: TypeAlias = dict[str, Any]
 """Settings or results, nested; read-only and not."""
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Loads YAML without running code; the first is ten times as fast, where it was built."""
+"""Loads YAML without running code; the first is five times as fast, where it was built."""
+LONG_YAML = 10_000
+"""Characters from which YAML is read by Python's loader: libyaml's overflows the stack where it is nested as deep."""
 CONFIG_FILE, RESULT_FILE, METRICS_FILE, PREDICTIONS_FILE = (
     "config.yaml",
     "result.json",
     "metrics.jsonl",
     "predictions.parquet",
 )
+MODEL_SLOTS = ("embedding", "encoder", "attention", "pooling", "wide")
+"""The parts of a model that can be exchanged."""
 EVALUATED_SPLITS = ("val", "test")
 """Splits that a training evaluates."""
 LABELS_FILE = "labels.json"
@@ -62,12 +66,14 @@ FORMAT_KEY, RUN_FORMAT = "format", 2
 """Of runs, models and studies. It rises when a default or what a setting does changes, as hashes leave out defaults."""
 
 
-def take_format(place: object, content: Tree) -> Tree:
-    """Returns content without the number of its format, once that is this version's.
+def take_format(place: Path, content: object) -> Tree:
+    """Returns the content of a file without the number of its format, once that is this version's.
 
     Raises:
-        RunError: If it is of another version.
+        RunError: If it holds no keys and values, or is of another version.
     """
+    if not isinstance(content, dict):
+        raise RunError(Fault(place.name, "damaged", f"{place} is damaged: it holds no keys and values."))
     require_format(place, content.get(FORMAT_KEY))
     return {key: value for key, value in content.items() if key != FORMAT_KEY}
 
@@ -83,6 +89,10 @@ def require_format(place: object, found: object) -> None:
         older = "runs, models and studies of format 1, or of none, are read by revision 04da8cb"
         message = f"{place} has {found}, and this version of sentattn reads format {RUN_FORMAT}; {older}."
         raise RunError(Fault(FORMAT_KEY, "unsupported", message))
+
+
+def _parse_yaml(text: str) -> object:
+    return yaml.load(text, LOADER if len(text) < LONG_YAML else yaml.SafeLoader)  # noqa: S506 - both are safe
 
 
 class Run:
@@ -103,7 +113,15 @@ class Run:
     @cached_property
     def settings(self) -> Tree:
         """The resolved settings; a `RunError` if they are missing, damaged or of another format."""
-        return self._read(CONFIG_FILE, lambda text: yaml.load(text, LOADER))  # noqa: S506 - a safe one
+        settings = self._read(CONFIG_FILE, _parse_yaml)
+        model = settings.get("model")
+        nodes = {"data": settings.get("data"), "model": model, "choices": settings.get("choices", {})}
+        if isinstance(model, dict) and "_target_" in model:  # a reference has other settings
+            nodes |= {f"model.{slot}": model.get(slot, {}) for slot in MODEL_SLOTS}
+        if wrong := [key for key, node in nodes.items() if not isinstance(node, dict)]:
+            message = f"{self.path / CONFIG_FILE} is damaged: {' and '.join(wrong)} must hold keys and values."
+            raise RunError(Fault(CONFIG_FILE, "damaged", message))
+        return settings
 
     @property
     def result(self) -> Tree:
@@ -116,10 +134,8 @@ class Run:
     def _read(self, name: str, parse: Callable[[str], Any]) -> Tree:
         try:
             content = parse((self.path / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError) as error:
+        except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
             raise RunError(Fault(name, "unreadable", f"{self.path / name} cannot be read: {error}")) from error
-        if not isinstance(content, dict):
-            raise RunError(Fault(name, "damaged", f"{self.path / name} is damaged: it holds no keys and values."))
         return take_format(self.path / name, content)
 
     @property

@@ -137,7 +137,7 @@ def test_what_is_cached_needs_no_network(hub: Server, folder: Path, monkeypatch:
 def test_a_revision(hub: Server, folder: Path, tmp_path: Path) -> None:
     first = hub.add(NAME, folder)
     (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "config.yaml").write_text("format: 2\nseed: 7")
+    (tmp_path / "new" / "config.yaml").write_text("{format: 2, seed: 7, data: {}, model: {}}")
     hub.add(NAME, tmp_path / "new")
     assert sentattn.load(f"{ADDRESS}@{first}").settings["seed"] == 0
     assert sentattn.load(ADDRESS).settings["seed"] == 7

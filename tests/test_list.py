@@ -70,8 +70,20 @@ def test_runs_of_tables_with_the_file(tmp_path: Path, capsys: pytest.CaptureFixt
     assert max(map(len, lines)) <= 80
 
 
+def test_runs_of_data_with_a_long_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "a", status="finished", model="mean", data="reviews-" * 20, seed=0, metrics={"val/accuracy": 0.5})
+    assert main(["runs", f"output_dir={tmp_path}"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].split()[-2:] == ["reviews-revi\u2026ews-reviews-", "mean"]
+
+
 @pytest.mark.parametrize(
-    "text", ["", "[]", "3", '{"format": 2, "metrics": 3}', '{"format": 2, "metrics": {"val/accuracy": "x"}}', "{}"]
+    "text",
+    [
+        *("", "[]", "3", "{}", "[" * 50_000, '{"format": 2, "metrics": 3}'),
+        '{"format": 2, "metrics": {"val/accuracy": "x"}}',
+        f'{{"format": 2, "metrics": {{"val/accuracy": 1{"0" * 400}}}}}',
+        '{"format": 2, "model": "", "status": "a\\nb"}',
+    ],
 )
 def test_damaged_results_are_listed(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "result.json").write_text(text)

@@ -200,6 +200,31 @@ def test_a_damaged_model_is_refused(run_copy: Path, name: str, content: str) -> 
     assert refused(lambda: load(run_copy).predict(["good"])) == [("run", "damaged")]
 
 
+@pytest.mark.parametrize(
+    ("key", "value"), [("max_length", "x"), ("max_length", 1.5), ("clip", "middle"), ("clip", None)]
+)
+def test_settings_of_a_model_of_another_type_are_refused(run_copy: Path, key: str, value: object) -> None:
+    file = run_copy / "model" / "config.yaml"
+    config = yaml.safe_load(file.read_text())
+    file.write_text(yaml.safe_dump({**config, "text": {**config["text"], key: value}}))
+    assert refused(lambda: load(run_copy).predict(["good"]))[0][0] == f"text.{key}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("config.yaml", "[" * 100_000, "unreadable"),
+        ("config.yaml", "{format: 2, data: [], model: {}}", "damaged"),
+        ("config.yaml", "{format: 2, data: {}, model: {_target_: x, attention: null}}", "damaged"),
+        ("result.json", "[" * 100_000, "unreadable"),
+    ],
+)
+def test_a_damaged_run_is_refused(run_copy: Path, name: str, content: str, kind: str) -> None:
+    (run_copy / name).write_text(content)
+    run = Run(run_copy)
+    assert refused(lambda: (run.settings, run.result)) == [(name, kind)]
+
+
 def test_interrupted_run_has_no_result(run_copy: Path) -> None:
     (run_copy / "result.json").unlink()
     assert refused(lambda: Run(run_copy).result) == [("result.json", "unfinished")]
@@ -338,7 +363,7 @@ def test_printed_commands_are_quoted_for_a_shell(tmp_path: Path, folder: str) ->
     run = Run(tmp_path / folder)
     run.last_checkpoint.parent.mkdir(parents=True)
     run.last_checkpoint.touch()
-    (run.path / "config.yaml").write_text(yaml_text({}))
+    (run.path / "config.yaml").write_text(yaml_text({"data": {}, "model": {}}))
     command = advice(run).partition(": ")[2]
     assert shlex.split(command)[-1] == f"resume={run.path}"
     assert shlex.split(predict_command(run.path).replace("\\\n", ""))[3] == f"run={run.path}"

@@ -22,7 +22,7 @@ from sentattn.config.schema import FOLDS, SEEDS
 from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Kind, Node, Tree
 from sentattn.console import plural
-from sentattn.errors import Fault, RunError, SettingError, UserError
+from sentattn.errors import MALFORMED, Fault, RunError, SettingError, UserError
 from sentattn.run import RUN_FORMAT
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def read_plan(path: Path) -> Plan:
         content = yaml.safe_load(text := path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError("it must hold keys and values")
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         message = f"plan={path} cannot be read: {reason}. An example:\n{EXAMPLE}"
         raise SettingError(Fault("plan", "unreadable", message)) from error
@@ -158,11 +158,11 @@ def _note_tests(file: Path, entry: Node) -> str:
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("a", encoding="utf-8") as journal:
                 journal.write(json.dumps({"date": f"{datetime.now():%Y-%m-%d}", **entry}) + "\n")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        pairs = plural(sum(known["pairs"] for known in before.values()), "pair")
+    except MALFORMED as error:
         return f"{file} cannot be read and written ({error}): nothing is known of other tests of these rows."
     if not before:
         return ""
-    pairs = plural(sum(known["pairs"] for known in before.values()), "pair")
     return f"These rows were tested before: {pairs} of {plural(len(before), 'other plan')} ({file})."
 
 

@@ -29,7 +29,7 @@ from sentattn.config.schema import CHOICES_KEY, FOLDS, INIT_FROM, SEEDS
 from sentattn.config.targets import TARGET_KEY, check_targets, label, needed_trust
 from sentattn.config.types import Node, Tree, as_typed, parse
 from sentattn.console import Progress, plural
-from sentattn.errors import Fault, RunError, UserError, suggestion
+from sentattn.errors import MALFORMED, Fault, RunError, UserError, suggestion
 from sentattn.metrics import (
     ORDERED_ONLY,
     Floats,
@@ -407,7 +407,7 @@ def rest(settings: Node, without: Sequence[str] = (), *, defaults: bool = False)
     values = counted(settings) if defaults else hashed(settings)
     if "data" in settings:
         vectors = get_path(settings, VECTORS)
-        values[VECTORS] = vectors and Path(vectors).name
+        values[VECTORS] = Path(vectors).name if isinstance(vectors, str) else None
     return {key: value for key, value in values.items() if not key.startswith(tuple(without))}
 
 
@@ -449,7 +449,7 @@ def _confirming_runs(study: Path) -> dict[Path, int]:
     try:
         paths = [Path(path) for path in json.loads((study / CONFIRMED_FILE).read_bytes())["runs"]]
         trials = int(pq.read_metadata(study / TRIALS_FILE).num_rows)
-    except (OSError, ValueError, KeyError, TypeError, ArrowException):
+    except (*MALFORMED, ArrowException):
         return {}
     return {path.resolve(): trials for path in paths if path.is_dir()}
 
@@ -602,8 +602,8 @@ def _value(settings: Node, key: str) -> object:
 def _classes(run: Run) -> tuple[list[str], bool]:
     """Returns the names of the classes, none where the run does not say them, and whether they are steps of a scale."""
     folder, labels, ordered = run.path / MODEL_FOLDER, [], False
-    with suppress(OSError, ValueError, AttributeError, yaml.YAMLError):
+    with suppress(*MALFORMED, yaml.YAMLError):
         ordered = bool(yaml.safe_load((folder / CONFIG_FILE).read_text(encoding="utf-8")).get("ordered"))
-    with suppress(OSError, ValueError, TypeError):
+    with suppress(*MALFORMED):
         labels = [str(name) for name in json.loads((folder / LABELS_FILE).read_text(encoding="utf-8"))]
     return labels, ordered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import functools
 import gc
 import io
@@ -70,6 +71,11 @@ def command(function: Callable[[list[str]], int | None]) -> Callable[..., int]:
             # The reader has closed the pipe; without this Python would report it again when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return BROKEN_PIPE
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            print(f"error: the name of a file or folder is too long: {error.filename}", file=sys.stderr)
+            return FAULT
         return code
 
     return main

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
@@ -75,7 +76,7 @@ class Choices:
     def _files(self, group: str, name: object) -> Iterator[Path]:
         """Yields the file of a choice; none for a path, such as `../x`."""
         files = (folder / group / f"{name}.yaml" for folder in self.folders)
-        return (file for file in files if file.stem == name and file.is_file())
+        return (file for file in files if file.stem == name and os.path.isfile(file))  # a name may be too long
 
     def node(self, group: str, name: object) -> Node:
         """Returns what the file of a choice sets in its own node, or all that a file `@package _global_` sets.
@@ -122,7 +123,7 @@ def _load(file: Path, changed: int) -> Node:
         content = OmegaConf.to_container(loaded, resolve=False)
     except AssertionError:  # OmegaConf's, of a file that holds a number in quotes
         content = None
-    except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
+    except (OSError, ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
         message = f"{file} cannot be read: {' '.join(str(error).split())}."
         raise SettingError(Fault(str(file), "unreadable", message)) from error
     if not isinstance(content, dict):

@@ -16,6 +16,7 @@ from sentattn.config.groups import Choices, get_path, group_of, load
 from sentattn.config.schema import CHOICES_KEY
 from sentattn.config.types import Node, Tree, as_typed
 from sentattn.errors import Fault, SettingError
+from sentattn.run import MODEL_SLOTS
 
 TARGET_KEY = "_target_"
 
@@ -24,8 +25,6 @@ LIBRARIES = ("sentattn.", "torch.", "pytorch_lightning.")
 OPTIMIZERS = re.compile(r"torch\.optim\.(\w+\.)?[A-Z]\w*")
 """Optimizers of PyTorch that `conf/` does not name are as safe as those that it names."""
 
-SLOTS = ("embedding", "encoder", "attention", "pooling", "wide")
-"""The parts of a variant that can be exchanged."""
 UNKNOWN = "?"
 """The label of settings without a readable model."""
 
@@ -120,7 +119,7 @@ def slots(settings: Node) -> dict[str, str]:
     model, recorded, choices = settings["model"], settings.get(CHOICES_KEY) or {}, Choices.of()
     preset = choices.parts(model.get("name"))
     names = {}
-    for slot in (slot for slot in SLOTS if isinstance(model.get(slot), Mapping)):
+    for slot in (slot for slot in MODEL_SLOTS if isinstance(model.get(slot), Mapping)):
         group, target = f"model/{slot}", str(model[slot].get(TARGET_KEY))
         is_usual = choices.node(group, preset.get(slot)).get(TARGET_KEY) == target
         names[slot] = recorded.get(group) or (str(preset[slot]) if is_usual else target.rpartition(".")[2])

@@ -41,7 +41,7 @@ from sentattn.data.tokenizer import (
     kept_positions,
     require_unicode,
 )
-from sentattn.errors import DataError, Fault
+from sentattn.errors import MALFORMED, DataError, Fault
 
 FORMAT = 2
 NO_GROUP = -1
@@ -50,8 +50,6 @@ Rows: TypeAlias = NDArray[np.int64]
 Types: TypeAlias = WordTypes | PieceTokenizer | StateTokenizer
 """What splits texts into tokens and numbers these, or finds those of rows of states."""
 META, WORDS, GROUPS, TOKENS, TEXTS = "meta.json", "words.json", "groups.json", "tokens.bin", "texts.bin"
-DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
-"""What opening a corpus raises if a file is missing or was changed."""
 ID_DIGITS = 16
 FLAT_ROWS = 1000
 """Rows per chunk of `Split.flat`."""
@@ -134,7 +132,7 @@ class Corpus:
         groups: Number of each row's group, `NO_GROUP` where it has none.
 
     Raises:
-        Exception: One of `DAMAGE`, if a file is missing or has another size.
+        Exception: One of `MALFORMED`, if a file is missing or has another size.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -351,7 +349,7 @@ def open_corpus(
     def read() -> Corpus | None:
         try:
             return Corpus(folder)
-        except DAMAGE:
+        except MALFORMED:
             return None
 
     def write(fresh: Path) -> None:

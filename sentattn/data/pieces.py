@@ -55,7 +55,9 @@ class PieceTokenizer(Tokenizer):
         try:
             library = tokenizers.Tokenizer.from_str(content)
             library.encode("\ue000")  # a character without a piece: its unknown token may be missing
-        except Exception as error:  # the library raises nothing narrower
+        except BaseException as error:  # the library raises nothing narrower, and its panics are no `Exception`
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
             raise ValueError(f"it is no tokenizer ({error})") from error
         library.no_truncation()
         library.no_padding()
@@ -139,7 +141,7 @@ def read_tokenizer(
         raise DataError(Fault(key, "missing", f"{key}={name}: {reason}.")) from error
     except DataError:
         raise
-    except ValueError as error:  # also of a text that is not UTF-8
+    except (ValueError, RecursionError) as error:  # also of a text that is not UTF-8
         raise DataError(Fault(key, "unreadable", f"{key}={name}: {path} cannot be used: {error}.")) from error
 
 
@@ -153,8 +155,9 @@ def _require_one_case(content: str, config: Path) -> None:
         return
     settings = json.loads(config.read_text(encoding="utf-8"))
     wanted = settings.get("do_lower_case") if isinstance(settings, dict) else None
-    normalizer = json.loads(content).get("normalizer") or {}
-    found = normalizer.get("lowercase") if normalizer.get("type") == "BertNormalizer" else None
+    normalizer = json.loads(content).get("normalizer")
+    is_bert = isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer"
+    found = normalizer["lowercase"] if is_bert else None
     if isinstance(wanted, bool) and isinstance(found, bool) and wanted != found:
         does = "lower-cases" if found else "keeps upper case"
         raise ValueError(f"it {does}, and do_lower_case is {json.dumps(wanted)} in {config.name}; make them agree")

@@ -26,7 +26,7 @@ from sentattn.data.hub import (
 )
 from sentattn.data.pieces import read_tokenizer
 from sentattn.data.tokenizer import UNKNOWN_ID
-from sentattn.errors import DataError, Fault, SettingError, first_line
+from sentattn.errors import MALFORMED, DataError, Fault, SettingError, first_line
 from sentattn.models.dropout import Dropout
 from sentattn.models.embedding import Embedding, TrainingTexts
 
@@ -338,7 +338,7 @@ def read_config(folder: Path) -> PretrainedConfig:
     except FileNotFoundError as error:
         raise _refused(folder, "missing", f"{CONFIG_FILE} is missing") from error
     except Exception as error:  # transformers has no common class of errors
-        if "auto_map" in content:
+        if isinstance(content, dict) and "auto_map" in content:
             reason = "it needs code of its own, which is never run; choose an encoder that transformers has itself"
             raise _refused(folder, "unsupported", reason) from error
         if inner := next((path.parent for path in sorted(folder.glob(f"*/{CONFIG_FILE}"))), None):
@@ -380,7 +380,7 @@ def count_parameters(folder: Path) -> int:
     except FileNotFoundError as error:
         reason = f"there are no weights as {WEIGHTS_FILE}, and {file} is missing; pickled weights are not read"
         raise _refused(folder, "missing", reason) from error
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+    except (*MALFORMED, SafetensorError) as error:
         with suppress(OSError):
             if (folder / file).open("rb").read(len(LFS_POINTER)) == LFS_POINTER:
                 raise _refused(folder, "missing", f"{file} is a pointer of Git LFS: type git lfs pull") from error

@@ -24,12 +24,12 @@ from sentattn import run as runs
 from sentattn.build import build_model
 from sentattn.config.groups import Choices
 from sentattn.config.targets import check_targets
-from sentattn.config.types import Json, fault
+from sentattn.config.types import Count, Json, Kind, fault
 from sentattn.data.batching import pad
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.states import StateTable, StateTokenizer
-from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Encoded, Tokenizer
-from sentattn.errors import DataError, Fault, RunError, SettingError, UserError, first_line
+from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Clip, Encoded, Tokenizer
+from sentattn.errors import MALFORMED, DataError, Fault, RunError, SettingError, UserError, first_line
 from sentattn.models.classifier import TextClassifier, WideTerms
 from sentattn.models.states import States
 from sentattn.models.wide import WideAndDeep
@@ -42,6 +42,8 @@ ENCODER_ENTRY = "encoder"
 """Key of a pretrained encoder's hash in the settings of a model, and the folder of its files, if the model has them."""
 TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
 """Settings of the data that determine how a text is tokenized; they are saved with the model."""
+TEXT_OPTIONS: dict[str, Kind] = {"max_length": Count | None, "clip": Clip}
+"""Those that its tokenizer's file does not hold, and their types."""
 
 CHUNK_BATCHES, MOST_NGRAMS = 16, 10
 """Batches that are sorted by length together, and most n-grams of a prediction."""
@@ -358,6 +360,9 @@ def read_files(folder: Path) -> tuple[Json, list[str], Tokenizer, dict[str, Tens
         labels = json.loads((folder / LABELS_FILE).read_text(encoding="utf-8"))
         text, file = config["text"], folder / TOKENIZER_FILE
         rules, options = text.get("tokenizer", "words"), {"max_length": text["max_length"], "clip": text["clip"]}
+        wrong = [fault(f"text.{key}", kind, options[key]) for key, kind in TEXT_OPTIONS.items()]
+        if faults := [found for found in (fault(LABELS_FILE, list[str], labels), *wrong) if found]:
+            raise SettingError(*faults)
         try:
             if rules in RULES:
                 tokenizer = Tokenizer.load(file, rules=rules, **options)
@@ -378,6 +383,6 @@ def _explained(folder: Path) -> Iterator[None]:
         raise SettingError(*faults) from error
     except UserError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, yaml.YAMLError, SafetensorError) as error:
+    except (*MALFORMED, RuntimeError, yaml.YAMLError, SafetensorError) as error:
         message = f"The model in {folder} cannot be read: {first_line(error)}."
         raise RunError(Fault("run", "damaged", message)) from error

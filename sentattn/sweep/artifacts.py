@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 import statistics
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
+from pydantic import BaseModel, ValidationError
 
 from sentattn.compare.statistics import Estimate, seed_term
 from sentattn.config.command_line import CONFIG_DIR
@@ -29,6 +29,25 @@ if TYPE_CHECKING:
 
 BEST_FILE = "best.yaml"
 CONFIDENCE = 0.95
+
+
+class Reached(BaseModel):
+    """What runs with several seeds reached in a metric."""
+
+    mean: float
+    interval: tuple[float, float] | None
+    values: list[float]
+
+
+class Confirmed(BaseModel, ser_json_inf_nan="constants"):
+    """The content of `confirm.json`: what the setting of a study's best trial reached with other seeds."""
+
+    study: str
+    trial: int
+    seeds: list[int]
+    runs: list[str]
+    confidence: float
+    metrics: dict[str, Reached]
 
 
 def costs(folder: Path, record: Record) -> tuple[int | None, float | None, int | None]:
@@ -156,34 +175,34 @@ def write_confirmed(plan: Plan, folder: Path, winner: Record, runs: Sequence[Run
             if len(values) >= SEEDS and len(set(values)) > 1:  # equal values have no spread
                 bounds = BOUNDS.get(name.partition("/")[2], (-math.inf, math.inf))
                 interval = Estimate(mean, [seed_term(np.array(values))], bounds).interval(CONFIDENCE)
-            metrics[name] = {"mean": mean, "interval": interval, "values": values}
-    confirmed = {
-        "study": plan.study,
-        "trial": winner.number,
-        "seeds": [run.settings["seed"] for run in runs],
-        "runs": [str(run.path) for run in runs],
-        "confidence": CONFIDENCE,
-        "metrics": metrics,
-    }
-    write_atomically(folder / CONFIRMED_FILE, json.dumps(confirmed, indent=2, ensure_ascii=False) + "\n")
+            metrics[name] = Reached(mean=mean, interval=interval, values=values)
+    confirmed = Confirmed(
+        study=plan.study,
+        trial=winner.number,
+        seeds=[run.settings["seed"] for run in runs],
+        runs=[str(run.path) for run in runs],
+        confidence=CONFIDENCE,
+        metrics=metrics,
+    )
+    write_atomically(folder / CONFIRMED_FILE, confirmed.model_dump_json(indent=2) + "\n")
 
 
-def find_confirmed(folder: Path, trial: int, seeds: int | None = None) -> dict[str, Any] | None:
+def find_confirmed(folder: Path, trial: int, seeds: int | None = None) -> Confirmed | None:
     """Returns the content of a study's `confirm.json` if it is about a trial, and has this number of seeds."""
     try:
-        known = dict(json.loads((folder / CONFIRMED_FILE).read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+        known = Confirmed.model_validate_json((folder / CONFIRMED_FILE).read_bytes())
+    except (OSError, ValidationError):
         return None
-    return known if known["trial"] == trial and seeds in (None, len(known["seeds"])) else None
+    return known if known.trial == trial and seeds in (None, len(known.seeds)) else None
 
 
-def describe_confirmed(plan: Plan, confirmed: Mapping[str, Any]) -> str:
+def describe_confirmed(plan: Plan, confirmed: Confirmed) -> str:
     """Returns the result of `confirm`: the objective's mean in validation and test, a line each."""
-    objective, metrics = plan.objectives[0].metric, confirmed["metrics"]
+    objective, metrics = plan.objectives[0].metric, confirmed.metrics
     names = [name for name in (objective, objective.replace("val/", "test/", 1)) if name in metrics]
     means = []
     for name in names or list(metrics)[:1]:
-        interval = " ({:.4f} to {:.4f})".format(*metrics[name]["interval"]) if metrics[name]["interval"] else ""
-        means.append(f"{name} {metrics[name]['mean']:.4f}{interval}")
-    seeds = plural(len(confirmed["seeds"]), "seed")
-    return "\n  ".join([f"{plan.study}: trial {confirmed['trial']} confirmed with {seeds}:", *means])
+        interval = " ({:.4f} to {:.4f})".format(*bounds) if (bounds := metrics[name].interval) else ""
+        means.append(f"{name} {metrics[name].mean:.4f}{interval}")
+    seeds = plural(len(confirmed.seeds), "seed")
+    return "\n  ".join([f"{plan.study}: trial {confirmed.trial} confirmed with {seeds}:", *means])

@@ -177,7 +177,8 @@ def _noise(findings: Findings) -> Iterator[str]:
     if not findings.confirmed or plan.repeats > 1:
         return
     [objective], winner = plan.objectives, findings.front[0].number
-    values = findings.confirmed["metrics"].get(objective.metric, {}).get("values", [])
+    reached = findings.confirmed.metrics.get(objective.metric)
+    values = reached.values if reached else []
     scores = {record.number: record.objectives[0] for record in findings.complete if record.objectives}
     best = scores.pop(winner)
     if len(values) > 1:

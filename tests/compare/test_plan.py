@@ -52,7 +52,7 @@ def test_a_plan_is_strict(changes: dict[str, Any], key: str, kind: str, tmp_path
     assert (key, kind) in refused(lambda: read_plan(write_plan(tmp_path, **changes)))
 
 
-@pytest.mark.parametrize("text", ["", "[", "- a", "{"])
+@pytest.mark.parametrize("text", ["", "[", "- a", "{", "[" * 5000])
 def test_a_file_that_is_no_plan_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
     file.write_text(text)

@@ -45,6 +45,11 @@ def test_two_settings_are_a_declared_pair(tmp_path: Path) -> None:
     assert found.title == "mine"
 
 
+def test_a_setting_may_have_a_name_that_no_file_can_have(tmp_path: Path) -> None:
+    frame = lines().replace({"setting": {"new": "n" * 300}})
+    assert {setting.name for setting in read(tmp_path, frame)[0].settings} == {"n" * 300, "old"}
+
+
 def test_a_baseline_is_tested_against_each_other_setting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines(old=0.6, a=0.7, b=0.8).to_csv(file := tmp_path / "t.csv", index=False)
     tests = sentattn.leaderboard(table=str(file), baseline="old").pairs

@@ -7,6 +7,7 @@ Examples:
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import re
 import shlex
@@ -51,6 +52,7 @@ def test_help_is_the_docstring_of_the_module(option: str, capsys: pytest.Capture
         (KeyboardInterrupt(), 130, ["interrupted"]),
         (Interruption(2, "again."), 130, ["interrupted; again."]),
         (Interruption(15, "again."), 143, ["ended by SIGTERM; again."]),
+        (OSError(errno.ENAMETOOLONG, "", "x"), 2, ["error: the name of a file or folder is too long: x"]),
     ],
 )
 def test_errors_have_an_exit_code_and_lines_on_standard_error(

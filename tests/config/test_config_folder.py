@@ -161,6 +161,7 @@ def test_any_yaml_as_a_choice_is_composed_or_refused(
         ("_target_: 5", "type"),
         ("defaults: 5", "unreadable"),
         ("defaults: [{5: 4}]", "unreadable"),
+        ("[" * 5000, "unreadable"),
     ],
 )
 def test_a_choice_without_a_class_is_refused(text: str, kind: str, tmp_path: Path) -> None:

@@ -128,7 +128,16 @@ def test_saved_and_read_again(folder: Path, tmp_path: Path) -> None:
 WITHOUT_ITS_UNKNOWN = str(LibraryTokenizer(models.WordPiece({"[PAD]": 0, "good": 1}, unk_token="[UNK]")).to_str())
 
 
-@pytest.mark.parametrize("broken", ["", "[]", "{}", '{"version": "1.0"}', WITHOUT_ITS_UNKNOWN])
+def with_an_unknown_special_token() -> str:
+    library = LibraryTokenizer(models.WordPiece({"[UNK]": 0, "[CLS]": 1}, unk_token="[UNK]"))
+    library.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 1)])
+    return str(library.to_str()).replace('"SpecialToken":{"id":"[CLS]"', '"SpecialToken":{"id":"[SEP]"')
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["", "[]", "{}", '{"version": "1.0"}', "[" * 50_000, WITHOUT_ITS_UNKNOWN, with_an_unknown_special_token()],
+)
 def test_no_tokenizer(tmp_path: Path, broken: str) -> None:
     (tmp_path / "tokenizer.json").write_text(broken)
     assert refused(lambda: read_tokenizer(str(tmp_path))) == [("data.tokenizer", "unreadable")]

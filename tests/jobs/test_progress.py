@@ -35,7 +35,7 @@ def shown(*sources: FakeSource, width: int = 200, is_terminal: bool = False) -> 
 def train(folder: Path, epochs: int, **row: float) -> None:
     """What a training leaves while it runs."""
     folder.mkdir(parents=True)
-    (folder / "config.yaml").write_text(yaml_text({"trainer": {"max_epochs": 7}}))
+    (folder / "config.yaml").write_text(yaml_text({"trainer": {"max_epochs": 7}, "data": {}, "model": {}}))
     lines = [json.dumps({"epoch": epoch, **row}) for epoch in range(1, epochs + 1)]
     (folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
 

@@ -266,6 +266,11 @@ def test_a_kernel_of_the_hub_that_a_configuration_names_is_not_loaded(folder: Pa
     assert most_tokens(copied, None) == 64
 
 
+def with_an_index(content: object, folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps(content))
+
+
 def without_a_layer(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     save_file({name: one for name, one in weights.items() if "layer.1." not in name}, folder / "model.safetensors")
@@ -316,6 +321,9 @@ def with_code(folder: Path) -> None:
         (with_an_id_beyond_the_vectors, "conflict"),
         (lambda folder: (folder / "config.json").unlink(), "missing"),
         (lambda folder: (folder / "config.json").write_text("{"), "unreadable"),
+        (lambda folder: (folder / "config.json").write_text("5"), "unreadable"),
+        (partial(with_an_index, []), "unreadable"),
+        (partial(with_an_index, {"weight_map": []}), "unreadable"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"\x08" + bytes(999)), "unreadable"),
     ],
 )

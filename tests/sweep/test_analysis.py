@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from plans import HOPS, plan
 
 from sentattn.config.groups import Choices
 from sentattn.config.search_space import Value, read_dimension
+from sentattn.sweep.artifacts import Confirmed, Reached
 from sentattn.sweep.plan import Objective
 from sentattn.sweep.records import Record
 from sentattn.sweep.report import Findings, as_study, edge, importances
@@ -129,8 +129,11 @@ def test_a_caution_about_trials_within_the_spread_of_confirmed_seeds(tmp_path: P
         *(record(n, 0.6) for n in range(1, 11)),
         record(11, 0.7),
     ]
-    confirmed = {"trial": 0, "seeds": [1, 2], "metrics": {"val/accuracy": {"values": [0.80, 0.82]}}}
-    (tmp_path / "confirm.json").write_text(json.dumps(confirmed))
+    reached = Reached(mean=0.81, interval=None, values=[0.80, 0.82])
+    confirmed = Confirmed(
+        study="mine", trial=0, seeds=[1, 2], runs=[], confidence=0.95, metrics={"val/accuracy": reached}
+    )
+    (tmp_path / "confirm.json").write_text(confirmed.model_dump_json())
     [text] = cautions(one, tmp_path, found)
     assert all(part in text for part in ("Trial 0 ", "1 other trial", "2 seeds", "0.2541 in val/accuracy"))
     assert cautions(one, tmp_path, found[:-1]) == []

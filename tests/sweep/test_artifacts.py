@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +19,7 @@ from sentattn.config.groups import conf_dir
 from sentattn.config.request import read_request, read_saved
 from sentattn.run import RUN_FORMAT, Run, yaml_text
 from sentattn.sweep.artifacts import (
+    Confirmed,
     costs,
     describe_confirmed,
     find_confirmed,
@@ -158,13 +158,13 @@ def test_a_full_disk_leaves_the_last_table(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == [file]
 
 
-def confirmed(folder: Path, values: Sequence[float]) -> dict[str, Any]:
+def confirmed(folder: Path, values: Sequence[float]) -> Confirmed:
     """What is written about the best trial and runs of its setting that have reached these values."""
     runs = []
     for seed, value in enumerate(values, start=1):
         path = folder / f"run-{seed}"
         path.mkdir()
-        (path / "config.yaml").write_text(yaml_text({"seed": seed}))
+        (path / "config.yaml").write_text(yaml_text({"seed": seed, "data": {}, "model": {}}))
         metrics = {"train/loss": 1.0, "val/accuracy": value, "test/accuracy": value - 0.01}
         (path / "result.json").write_text(json.dumps({"format": RUN_FORMAT, "metrics": metrics}))
         runs.append(Run(path))
@@ -177,11 +177,11 @@ def confirmed(folder: Path, values: Sequence[float]) -> dict[str, Any]:
 def test_mean_and_interval_by_student(tmp_path: Path) -> None:
     """Mean 0.82, standard deviation 0.02, t(0.975, 2) = 4.302653: the half width is 4.302653 * 0.02 / sqrt(3)."""
     found = confirmed(tmp_path, [0.80, 0.84, 0.82])
-    assert (found["trial"], found["seeds"]) == (4, [1, 2, 3])
-    assert set(found["metrics"]) == {"val/accuracy", "test/accuracy"}
-    metric = found["metrics"]["test/accuracy"]
-    assert metric["mean"] == pytest.approx(0.81)
-    assert metric["interval"] == pytest.approx([0.81 - 0.0496828, 0.81 + 0.0496828])
+    assert (found.trial, found.seeds) == (4, [1, 2, 3])
+    assert set(found.metrics) == {"val/accuracy", "test/accuracy"}
+    metric = found.metrics["test/accuracy"]
+    assert metric.mean == pytest.approx(0.81)
+    assert metric.interval == pytest.approx((0.81 - 0.0496828, 0.81 + 0.0496828))
     line = describe_confirmed(plan(HOPS), found)
     assert line.startswith("mine: trial 4 ")
     assert max(map(len, line.splitlines())) < 60, "it fits a terminal"
@@ -197,19 +197,20 @@ def test_what_is_confirmed_is_about_a_trial_and_a_number_of_seeds(tmp_path: Path
     assert find_confirmed(tmp_path, 4, 3)
     assert find_confirmed(tmp_path, 4, 2) is None
     assert find_confirmed(tmp_path, 5, 3) is None
-    (tmp_path / "confirm.json").write_text("{torn")
-    assert find_confirmed(tmp_path, 4) is None
+    for damaged in ("{torn", "[]", '{"trial": 4}'):
+        (tmp_path / "confirm.json").write_text(damaged)
+        assert find_confirmed(tmp_path, 4) is None
 
 
 @pytest.mark.parametrize("values", [[0.5], [0.98, 0.99], [0.9, 0.9, 0.9]])
 def test_few_or_equal_seeds_have_no_interval(tmp_path: Path, values: list[float]) -> None:
     found = confirmed(tmp_path, values)
-    mean = pytest.approx(sum(values) / len(values))
-    assert found["metrics"]["val/accuracy"] == {"mean": mean, "interval": None, "values": values}
+    reached = found.metrics["val/accuracy"]
+    assert (reached.mean, reached.interval, reached.values) == (pytest.approx(sum(values) / len(values)), None, values)
     assert "(" not in describe_confirmed(plan(HOPS), found)
 
 
 def test_an_interval_lies_within_the_bounds_of_its_metric(tmp_path: Path) -> None:
-    low, high = confirmed(tmp_path, [0.9, 1.0, 1.0])["metrics"]["val/accuracy"]["interval"]
+    low, high = confirmed(tmp_path, [0.9, 1.0, 1.0]).metrics["val/accuracy"].interval or (0, 0)
     assert 0 < low < 0.9667
     assert high == 1

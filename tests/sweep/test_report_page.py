@@ -14,6 +14,7 @@ from fake_records import record
 from plans import plan
 from test_figures import TWO, trials
 
+from sentattn.sweep.artifacts import Confirmed, Reached
 from sentattn.sweep.records import Record
 from sentattn.sweep.report import Findings, page
 
@@ -97,10 +98,11 @@ def test_a_study_without_a_complete_trial_has_a_report(tmp_path: Path, found: li
 
 
 def test_what_was_confirmed_stands_in_the_report(tmp_path: Path) -> None:
-    (tmp_path / "confirm.json").write_text(
-        '{"trial": 8, "seeds": [1, 2], "metrics": {"val/accuracy": '
-        '{"mean": 0.8, "interval": [0.7, 0.9], "values": [0.79, 0.81]}}}'
+    reached = Reached(mean=0.8, interval=(0.7, 0.9), values=[0.79, 0.81])
+    confirmed = Confirmed(
+        study="mine", trial=8, seeds=[1, 2], runs=[], confidence=0.95, metrics={"val/accuracy": reached}
     )
+    (tmp_path / "confirm.json").write_text(confirmed.model_dump_json())
     rows = [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", report(tmp_path))]
     assert ["0.8000", "0.7000 to 0.9000", "0.7900, 0.8100"] in [row[-3:] for row in rows]
     assert "Confirmed" not in without_plotly(report(tmp_path, trials(5)))  # another trial is the best

@@ -155,14 +155,26 @@ def result() -> bytes:
 
 
 def runs_of(path: Path) -> int:
-    """Lists and compares the runs of a folder, of which one has a result of its own."""
+    """Lists and compares the runs of a folder, of which one has a file of its own."""
     from sentattn import list as runs
     from sentattn.compare.__main__ import main
 
-    if not (path.parent / "config.yaml").exists():
-        shutil.copytree(trained(), path.parent, dirs_exist_ok=True, ignore=lambda *_: ["result.json"])
-    folder = path.parents[1]
+    folder = _with_others(path, trained()).parent
     return runs.main(["runs", f"output_dir={folder}"]) or main([str(folder)])
+
+
+def model_of(path: Path) -> None:
+    """Predicts with a model that has a file of its own."""
+    from sentattn.prediction.model import Classifier
+
+    Classifier.load(_with_others(path, trained() / "model")).predict(["Good food."])
+
+
+def _with_others(path: Path, source: Path) -> Path:
+    """Copies the other files of a folder next to a file; returns their folder."""
+    if len([*path.parent.iterdir()]) == 1:
+        shutil.copytree(source, path.parent, dirs_exist_ok=True, ignore=lambda *_: [path.name])
+    return path.parent
 
 
 @functools.cache
@@ -249,6 +261,10 @@ READERS = {
     "safetensors": Reader("states.safetensors", safetensors, states_of),
     "predictions": Reader("predictions.csv", lambda: PREDICTED.encode(), predictions_of),
     "run": Reader("run/result.json", result, runs_of),
+    "settings": Reader("run/config.yaml", lambda: (trained() / "config.yaml").read_bytes(), runs_of),
+    "metrics": Reader("run/metrics.jsonl", lambda: (trained() / "metrics.jsonl").read_bytes(), runs_of),
+    "model": Reader("model/config.yaml", lambda: (trained() / "model" / "config.yaml").read_bytes(), model_of),
+    "labels": Reader("model/labels.json", lambda: (trained() / "model" / "labels.json").read_bytes(), model_of),
     "config": Reader("config.yaml", settings, partial(command_of, "sentattn.train", "from={path} --cfg job")),
     "journal": Reader(
         "sweeps/s/study.journal",
@@ -290,6 +306,7 @@ def main(name: str, seconds: str, folder: str = "") -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     with atheris.instrument_imports(include=["sentattn"], enable_loader_override=False):
         (corpus / "good").write_bytes(good := reader.good())
+        (corpus / "deep").write_bytes(b"[" * MOST_BYTES)
         assert not read_strictly(reader, good, scratch), f"the first input of {name} is refused"
     limits = [f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}", "-timeout=20", "-rss_limit_mb=4096"]
     atheris.Setup(

@@ -15,8 +15,12 @@ import yaml
 from fuzz import READERS, read
 
 SECONDS = 60
-OTHERS = (None, True, -1, 1.5, math.nan, math.inf, 10**30, "", "x", "\x1b[31m", "../x", [], ["a"], {})
-"""Values of other types, which replace each value of a file in turn."""
+MISSING = object()
+OTHERS = (None, True, -1, 1.5, math.nan, math.inf, 10**30, "", "x", "\x1b[31m", "../x", [], ["a"], {}, MISSING)
+"""Values of other types, which replace each value of a file in turn, or none."""
+LINES = ("journal", "metrics")
+MAPPINGS = ("json", "tokenizer", "run", "settings", "model", "labels", "config", "sweep", "explorer", "plan", *LINES)
+"""Kinds of files of JSON and YAML, and those of JSON lines."""
 
 
 @pytest.mark.trust
@@ -32,16 +36,16 @@ def test_random_bytes_guided_by_coverage(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.trust
-@pytest.mark.parametrize("name", ["json", "tokenizer", "run", "config", "journal", "sweep", "explorer", "plan"])
+@pytest.mark.parametrize("name", MAPPINGS)
 def test_each_value_of_a_file_may_have_another_type(name: str, tmp_path: Path) -> None:
     reader = READERS[name]
     good, is_yaml = reader.good().decode(), reader.name.endswith("yaml")
-    value = [json.loads(line) for line in good.splitlines()] if name == "journal" else yaml.safe_load(good)
+    value = [json.loads(line) for line in good.splitlines()] if name in LINES else yaml.safe_load(good)
     found = []
     for place in places(value):
-        for other in OTHERS:
+        for other in OTHERS if place else OTHERS[:-1]:
             changed = replaced(value, place, other)
-            if name == "journal":
+            if name in LINES:
                 content = "".join(json.dumps(line) + "\n" for line in changed) if isinstance(changed, list) else ""
             else:
                 content = yaml.safe_dump(changed) if is_yaml else json.dumps(changed)
@@ -65,6 +69,8 @@ def replaced(value: Any, place: tuple[Any, ...], other: object) -> Any:
     if not place:
         return other
     key, rest = place[0], place[1:]
-    if isinstance(value, dict):
-        return {**value, key: replaced(value[key], rest, other)}
-    return [*value[:key], replaced(value[key], rest, other), *value[key + 1 :]]
+    parts = dict(value) if isinstance(value, dict) else [*value]
+    parts[key] = replaced(parts[key], rest, other)
+    if parts[key] is MISSING:
+        del parts[key]
+    return parts

@@ -20,7 +20,7 @@ from sentattn.compare.statistics import Estimate
 from sentattn.config.groups import get_path
 from sentattn.config.schema import SEEDS
 from sentattn.data.corpus import Split
-from sentattn.errors import UserError
+from sentattn.errors import MALFORMED, UserError
 from sentattn.metrics import BINS, Floats, Ints, calibration_bins
 from sentattn.prediction.prediction import Prediction
 from sentattn.run import METRICS_FILE, MODEL_FOLDER
@@ -81,7 +81,7 @@ def reliability(setting: Setting) -> tuple[Floats, Floats]:
 
 def learning_curve(folder: Path) -> list[dict[str, float]]:
     """Returns a row of metrics for each epoch of a run; none where it has no readable file of them."""
-    with suppress(OSError, ValueError):
+    with suppress(*MALFORMED):
         rows = [json.loads(line) for line in (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines()]
         return [row for row in rows if isinstance(row, dict) and "epoch" in row]
     return []
