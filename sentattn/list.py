@@ -47,7 +47,7 @@ GROUPS = {
 }
 KINDS = (*GROUPS, "runs")
 LONGEST, NARROWEST = 24, 20
-"""Most characters of the name of data or of its files, and fewest columns of a model's."""
+"""Most characters of a cell, and fewest columns of a model's name."""
 
 
 @command_line.command
@@ -88,6 +88,7 @@ def runs(output_dir: Path) -> list[str]:
         return []
     results = [_described(Run(path.parent)) for path in paths]
     rows = [("val", "test", "seed", "status", "data"), *map(_cells, results)]
+    # So wide that each row is a line: the cells are short.
     heading, *lines = (f"  {line}" for line in table_lines(rows, align=">>><<", width=2 * TERMINAL_WIDTH))
     start = max(map(len, lines)) + 2
     printed = [f"{heading.ljust(start)}model"]
@@ -102,11 +103,12 @@ def _described(run: Run) -> dict[str, Any]:
     result: dict[str, Any] = {"status": "unreadable"}
     with suppress(RunError):
         result = run.result
+    result["data"] = _short(result.get("data", "-"))
     with suppress(RunError, AttributeError, KeyError):  # settings that are damaged
         result["model"] = label(run.settings)
         data = run.settings["data"]
         if isinstance(files := data.get("train"), str | list):
-            result["files"] = f" ({_short(', '.join(Path(file).name for file in as_columns(files)))})"
+            result["data"] += f" ({_short(', '.join(Path(file).name for file in as_columns(files)))})"
     return result
 
 
@@ -120,8 +122,7 @@ def _cells(result: Mapping[str, Any]) -> tuple[str, ...]:
     metrics = result.get("metrics")
     values = [metrics.get(name) if isinstance(metrics, dict) else None for name in METRICS]
     numbers = (_short(f"{value:.4f}") if isinstance(value, float) else "-" for value in values)
-    seed, status, data = (_short(result.get(key, "-")) for key in ("seed", "status", "data"))
-    return (*numbers, seed, status, data + result.get("files", ""))
+    return (*numbers, *(_short(result.get(key, "-")) for key in ("seed", "status")), result["data"])
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import yaml
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
-from sentattn.errors import Fault, RunError, first_line
+from sentattn.errors import MALFORMED, Fault, RunError, first_line
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +33,7 @@ Tree: TypeAlias = dict[str, Any]
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Loads YAML without running code; the first is five times as fast, where it was built."""
 LONG_YAML = 10_000
-"""Characters from which YAML is read by Python's loader: libyaml's overflows the stack where it is nested as deep."""
+"""Characters from which Python's loader reads YAML: libyaml's overflows the stack where nesting is that deep."""
 CONFIG_FILE, RESULT_FILE, METRICS_FILE, PREDICTIONS_FILE = (
     "config.yaml",
     "result.json",
@@ -134,7 +134,7 @@ class Run:
     def _read(self, name: str, parse: Callable[[str], Any]) -> Tree:
         try:
             content = parse((self.path / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        except (*MALFORMED, yaml.YAMLError) as error:
             raise RunError(Fault(name, "unreadable", f"{self.path / name} cannot be read: {error}")) from error
         return take_format(self.path / name, content)
 

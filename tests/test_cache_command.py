@@ -46,6 +46,9 @@ def test_entries_are_listed_the_largest_first(cache: Path, capsys: pytest.Captur
     assert [line.split()[0] for line in lines[2:] if line[0] != " "] == [STATES, CORPUS, VECTORS]
     assert "3.0 MB" in lines[2]
     assert lines[2].endswith("some-encoder")
+    (cache / STATES / "meta.json").write_text("[]")
+    assert main([]) == 0
+    assert STATES in capsys.readouterr().out
 
 
 def test_delete_by_name(cache: Path) -> None:

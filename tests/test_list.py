@@ -82,7 +82,7 @@ def test_runs_of_data_with_a_long_name(tmp_path: Path, capsys: pytest.CaptureFix
         *("", "[]", "3", "{}", "[" * 50_000, '{"format": 2, "metrics": 3}'),
         '{"format": 2, "metrics": {"val/accuracy": "x"}}',
         f'{{"format": 2, "metrics": {{"val/accuracy": 1{"0" * 400}}}}}',
-        '{"format": 2, "model": "", "status": "a\\nb"}',
+        '{"format": 2, "model": "", "status": "a\\nb", "data": 3}',
     ],
 )
 def test_damaged_results_are_listed(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

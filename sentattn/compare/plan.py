@@ -63,7 +63,7 @@ def read_plan(path: Path) -> Plan:
         content = yaml.safe_load(text := path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError("it must hold keys and values")
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+    except (*MALFORMED, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         message = f"plan={path} cannot be read: {reason}. An example:\n{EXAMPLE}"
         raise SettingError(Fault("plan", "unreadable", message)) from error

@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from sentattn.config.types import Node, Tree
-from sentattn.errors import Fault, SettingError
+from sentattn.errors import MALFORMED, Fault, SettingError
 
 MISSING_VALUE = "???"
 """The value of a setting that has to be typed."""
@@ -123,7 +123,7 @@ def _load(file: Path, changed: int) -> Node:
         content = OmegaConf.to_container(loaded, resolve=False)
     except AssertionError:  # OmegaConf's, of a file that holds a number in quotes
         content = None
-    except (OSError, ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
+    except (*MALFORMED, YAMLError, OmegaConfBaseException) as error:
         message = f"{file} cannot be read: {' '.join(str(error).split())}."
         raise SettingError(Fault(str(file), "unreadable", message)) from error
     if not isinstance(content, dict):

@@ -15,7 +15,7 @@ from sentattn.config.command_line import CONFIG_DIR
 from sentattn.config.compose import ENCODER_KEY, compose, override
 from sentattn.config.schema import AUTO_RESUME, COMMAND_KEYS, INIT_FROM, Settings
 from sentattn.config.types import Node, Tree
-from sentattn.errors import Fault, SettingError, UserError
+from sentattn.errors import MALFORMED, Fault, SettingError, UserError
 
 OVERRIDES_KEY = "overrides"
 """A saved file with this key holds a list of a training's arguments; without it, it holds all settings."""
@@ -125,7 +125,7 @@ def read_saved(path: str, folders: Sequence[str] = (), trust: bool = False) -> T
         return _of_run(run.load(path))
     try:
         loaded = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+    except (*MALFORMED, yaml.YAMLError) as error:
         message = f"from={file} cannot be read as YAML: {' '.join(str(error).split())}."
         raise SettingError(Fault("from", "unreadable", message)) from error
     if isinstance(loaded, dict) and OVERRIDES_KEY in loaded:

@@ -157,7 +157,7 @@ def _require_one_case(content: str, config: Path) -> None:
     wanted = settings.get("do_lower_case") if isinstance(settings, dict) else None
     normalizer = json.loads(content).get("normalizer")
     is_bert = isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer"
-    found = normalizer["lowercase"] if is_bert else None
+    found = normalizer.get("lowercase") if is_bert else None
     if isinstance(wanted, bool) and isinstance(found, bool) and wanted != found:
         does = "lower-cases" if found else "keeps upper case"
         raise ValueError(f"it {does}, and do_lower_case is {json.dumps(wanted)} in {config.name}; make them agree")

@@ -135,6 +135,11 @@ class Pretrained(Embedding):
                 legal = f"{-self.layers - 1} to {self.layers}{' or mix' * (key == 'layer')}"
                 message = f"model.embedding.{key} must be {legal}, got {number}."
                 raise SettingError(Fault(f"model.embedding.{key}", "range", message))
+        if not 0 < config.hidden_size <= parameters:
+            reason = (
+                f"hidden_size is {config.hidden_size:,} in {CONFIG_FILE}, and its weights have {parameters:,} numbers"
+            )
+            raise _refused(self.folder, "conflict", reason)
         self.out_dim = int(config.hidden_size)
         self.mix_scores = nn.Parameter(torch.zeros(self.layers + 1)) if layer == "mix" else None
         self.norm = nn.LayerNorm(self.out_dim) if norm else nn.Identity()
@@ -480,8 +485,11 @@ def most_tokens(folder: Path, length: int | None) -> int | None:
         return None
     from transformers import AutoModel
 
-    with torch.device("meta"):
-        modules = dict(AutoModel.from_config(config, **NO_FOREIGN_CODE).named_modules())
+    try:
+        with torch.device("meta"):
+            modules = dict(AutoModel.from_config(config, **NO_FOREIGN_CODE).named_modules())
+    except Exception as error:  # transformers has no common class of errors
+        raise _refused(folder, "unreadable", f"{CONFIG_FILE} is that of no encoder: {first_line(error)}") from error
     before = [getattr(module, "padding_idx", None) for name, module in modules.items() if "position" in name]
     most = positions - max((padding + 1 for padding in before if padding is not None), default=0)
     return None if length is not None and length <= most else most

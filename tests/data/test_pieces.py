@@ -206,6 +206,13 @@ def test_a_configuration_that_contradicts_the_case_is_refused(
     assert refused(lambda: read_tokenizer(str(tmp_path))) == [("data.tokenizer", "unreadable")]
 
 
+def test_a_normalizer_of_another_type_has_no_case(folder: Path, tmp_path: Path) -> None:
+    content = json.loads((folder / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content | {"normalizer": ["a"]}))
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    assert len(read_tokenizer(str(tmp_path))) == len(read_tokenizer(str(folder)))
+
+
 def test_special_tokens_are_found_without_latin_letters(tmp_path: Path) -> None:
     library = LibraryTokenizer(
         models.BPE(vocab={"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "я": 4, "д": 5}, merges=[])

@@ -266,6 +266,11 @@ def test_a_kernel_of_the_hub_that_a_configuration_names_is_not_loaded(folder: Pa
     assert most_tokens(copied, None) == 64
 
 
+def test_most_tokens_of_an_encoder_that_cannot_be_built_is_refused(copied: Path) -> None:
+    change_config(copied, pad_token_id=10**30)
+    assert refused(partial(most_tokens, copied, None)) == [(NAME, "unreadable")]
+
+
 def with_an_index(content: object, folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text(json.dumps(content))
@@ -316,6 +321,7 @@ def with_code(folder: Path) -> None:
             for changes in ({"is_encoder_decoder": True}, {"is_decoder": True})
         ),
         *((partial(of_another_type, model_type=other), "unsupported") for other in ("vit", "t5", "gemma3")),
+        *((partial(change_config, hidden_size=size), "conflict") for size in (-1, 10**12, 10**30)),
         (partial(change_config, intermediate_size=31), "conflict"),
         (without_a_layer, "conflict"),
         (with_an_id_beyond_the_vectors, "conflict"),

@@ -19,8 +19,8 @@ MISSING = object()
 OTHERS = (None, True, -1, 1.5, math.nan, math.inf, 10**30, "", "x", "\x1b[31m", "../x", [], ["a"], {}, MISSING)
 """Values of other types, which replace each value of a file in turn, or none."""
 LINES = ("journal", "metrics")
-MAPPINGS = ("json", "tokenizer", "run", "settings", "model", "labels", "config", "sweep", "explorer", "plan", *LINES)
-"""Kinds of files of JSON and YAML, and those of JSON lines."""
+STRUCTURED = ("json", "tokenizer", "run", "settings", "model", "labels", "config", "sweep", "explorer", "plan", *LINES)
+"""Kinds of files of JSON lines, and all of JSON or YAML."""
 
 
 @pytest.mark.trust
@@ -36,7 +36,7 @@ def test_random_bytes_guided_by_coverage(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.trust
-@pytest.mark.parametrize("name", MAPPINGS)
+@pytest.mark.parametrize("name", STRUCTURED)
 def test_each_value_of_a_file_may_have_another_type(name: str, tmp_path: Path) -> None:
     reader = READERS[name]
     good, is_yaml = reader.good().decode(), reader.name.endswith("yaml")
