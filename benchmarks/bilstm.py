@@ -1,6 +1,7 @@
 """Times forward and backward passes of our BiLSTM and of a packed bidirectional `nn.LSTM` with the same weights.
 
 usage: python benchmarks/bilstm.py [units=100] [layers=1] [dim=100] [shortest=230] [longest=256] [batch=64] [rounds=9]
+       [device=cuda]
 
 Each batch has texts of `shortest` to `longest` tokens. In bfloat16 both run under autocast, as with
 `trainer.precision=bf16-mixed`. The last line before the table says how far the two are apart in float32.
@@ -21,13 +22,15 @@ from sentattn.models.encoders.bilstm import BiLSTM
 
 def main(words: list[str]) -> None:
     """Prints the largest differences in float32, then the times."""
-    sizes, _ = read_options(words, units=100, layers=1, dim=100, shortest=230, longest=256, batch=64, rounds=9)
+    defaults = {"units": 100, "layers": 1, "dim": 100, "shortest": 230, "longest": 256, "batch": 64, "rounds": 9}
+    sizes, _ = read_options(words, **defaults, device="cpu")
     torch.set_flush_denormal(True)
     torch.manual_seed(0)
+    torch.set_default_device(sizes["device"])
     units, layers, longest = sizes["units"], sizes["layers"], sizes["longest"]
-    lengths_B = torch.randint(sizes["shortest"], longest + 1, (sizes["batch"],))
+    lengths_B = torch.randint(sizes["shortest"], longest + 1, (sizes["batch"],), device="cpu")  # for packing
     lengths_B[0] = longest
-    mask_BL = torch.arange(longest) < lengths_B[:, None]
+    mask_BL = torch.arange(longest) < lengths_B.to(sizes["device"])[:, None]
     states_BLE = torch.randn(*mask_BL.shape, sizes["dim"], requires_grad=True)
     ours = BiLSTM(dim=sizes["dim"], hidden=units, layers=layers)
     packed = nn.LSTM(sizes["dim"], units, num_layers=layers, bidirectional=True, batch_first=True)
@@ -51,10 +54,12 @@ def main(words: list[str]) -> None:
 
     def step(forward: Callable[[], Tensor], *, bfloat16: bool) -> Callable[[], None]:
         def run() -> None:
-            with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+            with torch.autocast(sizes["device"], torch.bfloat16, enabled=bfloat16):
                 states_BLD = forward()
             states_BLE.grad = None
             states_BLD.backward(gradient_BLD.to(states_BLD.dtype))  # type: ignore[no-untyped-call]
+            if sizes["device"] == "cuda":
+                torch.cuda.synchronize()
 
         return run
 

@@ -43,7 +43,7 @@ class Probe(Callback):
 
     def note(self, module: nn.Module, _: Any, output: Any) -> None:
         if isinstance(module, nn.LSTM):
-            print(f"\nLSTM in {output[0].data.dtype}", flush=True)  # of a tensor, or of a packed sequence
+            print(f"\nLSTM in {output[0].dtype}", flush=True)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         if torch.cuda.is_available() and batch_idx in (STEPS.start, STEPS.stop):

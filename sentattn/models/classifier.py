@@ -113,7 +113,6 @@ class TextClassifier(nn.Module):
         mask_BL: Tensor,
         *,
         labels_B: Tensor | None = None,
-        lengths_B: Tensor | None = None,
         states_BLE: Tensor | None = None,
         pairs: bool = False,
     ) -> Classified:
@@ -123,14 +122,12 @@ class TextClassifier(nn.Module):
             tokens_BL: Ids of the tokens, padded at the end.
             mask_BL: True at real tokens, at least one a row.
             labels_B: Labels of training rows, which a wide part needs.
-            lengths_B: Numbers of real tokens in main memory, with which some encoders are faster on a GPU.
             states_BLE: Cached states of a frozen encoder for these tokens.
             pairs: Whether to return token-to-token weights: the attention's, or else the encoder's.
         """
         cached = () if states_BLE is None else (states_BLE,)
         states_BLE = self.embedding(tokens_BL, mask_BL, *cached)
-        lengths = (lengths_B,) if self.encoder.reads_lengths else ()
-        states_BLD = self.encoder(states_BLE, mask_BL, *lengths)
+        states_BLD = self.encoder(states_BLE, mask_BL)
         kept_BL = self.embedding.attended(tokens_BL, mask_BL)
         attended = attend(self.attention, states_BLD, mask_BL, kept_BL, pairs=pairs)
         if pairs and attended.pairs_BHLL is None:

@@ -132,12 +132,11 @@ def latency_ms(model: TextClassifier, data: TextData, device: torch.device) -> d
 @torch.inference_mode()
 def _median_ms(model: TextClassifier, batch: Batch, device: torch.device) -> float:
     tokens_BL, mask_BL = batch.tokens_BL.to(device), batch.mask_BL.to(device)
-    lengths_B = torch.from_numpy(batch.lengths_B)
     seconds = list[float]()
     # The first pass may compile the model or load kernels, for seconds.
     while len(seconds) < WARM_UP + REPEATS and sum(seconds[1:]) < LONGEST_MEASUREMENT:
         started = time.perf_counter()
-        model(tokens_BL, mask_BL, lengths_B=lengths_B)
+        model(tokens_BL, mask_BL)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         seconds.append(time.perf_counter() - started)

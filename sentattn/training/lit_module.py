@@ -258,7 +258,6 @@ class LitClassifier(LightningModule):
             batch.tokens_BL,
             batch.mask_BL,
             labels_B=batch.labels_B if self.training else None,
-            lengths_B=torch.from_numpy(batch.lengths_B),
             states_BLE=batch.states_BLE,
         )
         if self.training:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from host_syncs import Count, CountSteps, counted
@@ -10,7 +9,6 @@ from host_syncs import Count, CountSteps, counted
 from sentattn import console
 from sentattn.config.request import read_request
 from sentattn.models import dropout, wide
-from sentattn.models.encoders.bilstm import BiLSTM
 from sentattn.training import fit
 
 SETTINGS = {
@@ -90,14 +88,3 @@ def test_operations_that_do_not_wait_are_not_counted() -> None:
         values.to(torch.float64)
     assert isinstance(count, Count)
     assert not count.syncs
-
-
-def test_packing_does_not_wait() -> None:
-    """The form of the BiLSTM on an NVIDIA GPU, which no training on a CPU takes."""
-    encoder, states = BiLSTM(dim=3, hidden=2, layers=2), torch.randn(3, 5, 3, requires_grad=True)
-    with counted() as count:
-        encoder.packed(states, np.array([2, 5, 3])).sum().backward()  # type: ignore[no-untyped-call]
-    # `nn.LSTM` reads the number of rows of the first token, twice a layer, from main memory.
-    assert {name.partition(" ")[0] for name in count.syncs} == {"_local_scalar_dense"}
-    assert count.syncs.total() == 4
-    assert count.operations["index_copy"] == 1

@@ -65,8 +65,8 @@ def step(variant: str, *, length: int) -> Count:
     optimizer = instantiate(settings["optimizer"], params=model.parameters())
     for _ in range(2):
         with Count() as count:
-            mask_BL, lengths_B = torch.ones_like(tokens_BL, dtype=torch.bool), torch.full((ROWS,), length)
-            classified = model(tokens_BL, mask_BL, labels_B=labels_B, lengths_B=lengths_B)
+            mask_BL = torch.ones_like(tokens_BL, dtype=torch.bool)
+            classified = model(tokens_BL, mask_BL, labels_B=labels_B)
             optimizer.zero_grad()
             entropy = model.cross_entropy(classified, labels_B, loss.cross_entropy)
             loss.with_penalty(entropy, classified.attended.weights_BRL).loss.backward()

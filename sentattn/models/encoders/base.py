@@ -14,12 +14,9 @@ class Encoder(nn.Module, ABC):
     Attributes:
         out_dim: Width D of a state.
         bidirectional: Whether the second half of a state comes from reading the text backwards.
-        reads_lengths: Whether `forward` takes a third argument: the rows' numbers of tokens, lengths_B, in main memory,
-            or None where they are not known.
     """
 
     bidirectional: ClassVar[bool] = False
-    reads_lengths: ClassVar[bool] = False
     out_dim: int
 
     @abstractmethod

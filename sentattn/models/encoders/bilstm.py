@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
 
 from sentattn.config.types import Count, Fraction, checked
 from sentattn.models.encoders.base import Encoder
@@ -17,8 +14,7 @@ class BiLSTM(Encoder):
     """Two one-directional LSTMs a layer; the backward one reads each row reversed within its real length.
 
     Equal to a packed bidirectional `nn.LSTM` with the same weights, since neither direction reads padding before a real
-    token; without packing the fused kernels of a CPU apply, and the model can be exported. On an NVIDIA GPU, and where
-    the lengths are known, cuDNN reads both directions of a layer in one packed call. Parameters a layer and direction:
+    token; without packing it is faster, on CPUs and NVIDIA GPUs, and can be exported. Parameters a layer and direction:
     4 U (in + U) + 8 U.
 
     Args:
@@ -29,7 +25,6 @@ class BiLSTM(Encoder):
     """
 
     bidirectional = True
-    reads_lengths = True
 
     @checked
     def __init__(
@@ -44,21 +39,16 @@ class BiLSTM(Encoder):
         super().__init__()
         self.out_dim = 2 * hidden
         widths = [dim] + [self.out_dim] * (layers - 1)
-        forwards = [one_layer(width, hidden) for width in widths]
-        backwards = [one_layer(width, hidden) for width in widths]
-        self.forwards, self.backwards = nn.ModuleList(forwards), nn.ModuleList(backwards)
+        self.forwards = nn.ModuleList(one_layer(width, hidden) for width in widths)
+        self.backwards = nn.ModuleList(one_layer(width, hidden) for width in widths)
         self.dropouts = dropouts(layers, dropout, output_dropout)
-        # In a list, so that the parameters that they share are saved once.
-        self._both = [_both(*directions) for directions in zip(forwards, backwards, strict=True)]
 
-    def forward(self, states_BLE: Tensor, mask_BL: Tensor, lengths_B: Tensor | None = None) -> Tensor:
+    def forward(self, states_BLE: Tensor, mask_BL: Tensor) -> Tensor:
         """Returns states_BLD: the forward half, then the backward half."""
         if leaves_autocast(states_BLE.device.type):
             with torch.autocast(states_BLE.device.type, enabled=False):
-                exact_BLD: Tensor = self(states_BLE.float(), mask_BL, lengths_B)
+                exact_BLD: Tensor = self(states_BLE.float(), mask_BL)
             return exact_BLD
-        if lengths_B is not None and states_BLE.is_cuda and not torch.compiler.is_compiling():
-            return self.packed(states_BLE, lengths_B.numpy())
         order_BL = reversal(mask_BL)
         states = states_BLE
         start_1BU = states.new_zeros(1, states.shape[0], self.out_dim // 2)  # made once, and not twice by each LSTM
@@ -67,36 +57,6 @@ class BiLSTM(Encoder):
             backwards, _ = backward(reorder(states, order_BL), (start_1BU, start_1BU))
             states = dropout(torch.cat([ahead, reorder(backwards, order_BL)], dim=-1))
         return states
-
-    def packed(self, states_BLE: Tensor, lengths_B: NDArray[np.int64]) -> Tensor:
-        """Returns the same states_BLD, computed on the real tokens alone; 0 on padding.
-
-        The order of the tokens is found in main memory and copied without waiting for the GPU. Gathering them by it
-        takes one operation; `pack_padded_sequence` takes one for each length.
-        """
-        batch, length = states_BLE.shape[:2]
-        rows_B = np.argsort(-lengths_B, kind="stable")
-        is_real_LB = np.arange(length)[:, None] < lengths_B[rows_B]
-        steps_T, places_T = is_real_LB.nonzero()
-        tokens_T = torch.from_numpy(rows_B[places_T] * length + steps_T).to(states_BLE.device, non_blocking=True)
-        sizes_L = torch.from_numpy(is_real_LB.sum(axis=1)[: lengths_B.max()])
-        states_TD = states_BLE.flatten(0, 1).index_select(0, tokens_T)
-        for both, dropout in zip(self._both, self.dropouts, strict=True):
-            if len({parameter.untyped_storage().data_ptr() for parameter in both.parameters()}) > 1:
-                with torch.inference_mode(False):  # side by side in memory, as cuDNN wants them: once, on a GPU
-                    both.flatten_parameters()
-            states_TD = dropout(both(PackedSequence(states_TD, sizes_L))[0].data)
-        padded_ND = states_TD.new_zeros(batch * length, self.out_dim).index_copy(0, tokens_T, states_TD)
-        return padded_ND.view(batch, length, self.out_dim)
-
-
-def _both(forward: nn.LSTM, backward: nn.LSTM) -> nn.LSTM:
-    """Returns both directions as one LSTM, which shares their parameters."""
-    both = nn.LSTM(forward.input_size, forward.hidden_size, bidirectional=True, batch_first=True, device="meta")
-    for suffix, direction in (("", forward), ("_reverse", backward)):
-        for name, parameter in direction.named_parameters():
-            setattr(both, name + suffix, parameter)
-    return both
 
 
 def reversal(mask_BL: Tensor) -> Tensor:

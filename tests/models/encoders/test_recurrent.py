@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-from types import SimpleNamespace
-from typing import cast
-
 import numpy as np
 import pytest
 import torch
 from drawn_modules import drawn
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from sentattn.models.encoders import bilstm, lstm
@@ -46,17 +42,17 @@ def twin(encoder: LSTM | BiLSTM, dim: int, hidden: int) -> nn.LSTM:
     return packed.to(next(encoder.parameters()).dtype)
 
 
-@pytest.mark.parametrize(("encoder", "own_packing"), [(LSTM, False), (BiLSTM, False), (BiLSTM, True)])
+@BOTH
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
 @pytest.mark.parametrize("layers", [1, 2])
 def test_equals_packed_forward_and_backward(
-    encoder: type[LSTM | BiLSTM], own_packing: bool, dtype: torch.dtype, tolerance: float, layers: int
+    encoder: type[LSTM | BiLSTM], dtype: torch.dtype, tolerance: float, layers: int
 ) -> None:
     torch.manual_seed(0)
     ours = encoder(dim=5, hidden=6, layers=layers).to(dtype)
     theirs = twin(ours, 5, 6)
     states_BLE = torch.randn(4, 9, 5, dtype=dtype)
-    found = ours.packed(states_BLE, LENGTHS.numpy()) if own_packing else ours(states_BLE, MASK_BL)
+    found = ours(states_BLE, MASK_BL)
     output, _ = theirs(pack_padded_sequence(states_BLE, LENGTHS, batch_first=True, enforce_sorted=False))
     expected = pad_packed_sequence(output, batch_first=True)[0]
     torch.testing.assert_close(found[MASK_BL], expected[MASK_BL], atol=tolerance, rtol=0)
@@ -83,36 +79,15 @@ def test_equals_the_equations() -> None:
             np.testing.assert_allclose(ours[row, t], h, atol=1e-12)
 
 
-@given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(0, 3), st.booleans())
-def test_packed_states_equal_those_of_a_cpu(lengths: list[int], padding: int, copied: bool) -> None:
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(0, 3))
+def test_any_padding_changes_no_state(lengths: list[int], padding: int) -> None:
     torch.manual_seed(0)
     encoder = BiLSTM(dim=3, hidden=2, layers=2)
-    encoder = copy.deepcopy(encoder) if copied else encoder
-    states = torch.randn(len(lengths), max(lengths) + padding, 3)
-    mask_BL = torch.arange(states.shape[1]) < torch.tensor(lengths)[:, None]
-    packed = encoder.packed(states, np.array(lengths))
-    torch.testing.assert_close(packed[mask_BL], encoder(states, mask_BL)[mask_BL], atol=1e-5, rtol=0)
-    assert packed.shape == (*mask_BL.shape, 4)
-    assert not packed[~mask_BL].any()
-
-
-def test_parameters_are_saved_once_and_shared() -> None:
-    encoder, other = BiLSTM(dim=3, hidden=2), BiLSTM(dim=3, hidden=2)
-    assert len(encoder.state_dict()) == len(list(encoder.parameters())) == 8
-    encoder.load_state_dict(other.state_dict())
-    states, lengths = torch.randn(2, 4, 3), np.array([4, 4])
-    assert torch.equal(encoder.packed(states, lengths), other.packed(states, lengths))
-
-
-def test_packing_is_used_on_nvidia_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder, calls = BiLSTM(dim=3, hidden=2), list[int]()
-    monkeypatch.setattr(encoder, "packed", lambda states, lengths_B: calls.append(len(lengths_B)) or states)
-    states, mask_BL = torch.randn(2, 4, 3), torch.ones(2, 4, dtype=torch.bool)
-    encoder(states, mask_BL, torch.tensor([4, 4]))
-    assert calls == []
-    on_gpu = SimpleNamespace(is_cuda=True, device=SimpleNamespace(type="cuda"))
-    assert encoder.forward(cast("Tensor", on_gpu), mask_BL, torch.tensor([4, 4])) is cast("Tensor", on_gpu)
-    assert calls == [2]
+    mask_BL = torch.arange(max(lengths) + padding) < torch.tensor(lengths)[:, None]
+    states = torch.randn(*mask_BL.shape, 3)
+    output, _ = twin(encoder, 3, 2)(pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False))
+    expected = pad_packed_sequence(output, batch_first=True, total_length=mask_BL.shape[1])[0]
+    torch.testing.assert_close(encoder(states, mask_BL)[mask_BL], expected[mask_BL], atol=1e-5, rtol=0)
 
 
 @BOTH
