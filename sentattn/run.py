@@ -113,7 +113,7 @@ class Run:
     @cached_property
     def settings(self) -> Tree:
         """The resolved settings; a `RunError` if they are missing, damaged or of another format."""
-        settings = self._read(CONFIG_FILE, _parse_yaml)
+        settings = {str(key): node for key, node in self._read(CONFIG_FILE, _parse_yaml).items()}
         model = settings.get("model")
         nodes = {"data": settings.get("data"), "model": model, "choices": settings.get("choices", {})}
         if isinstance(model, dict) and "_target_" in model:  # a reference has other settings

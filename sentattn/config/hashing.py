@@ -193,8 +193,8 @@ def default(settings: Node, path: str) -> tuple[Any, ...]:
     return () if parameter is None or parameter.required else (parameter.default,)
 
 
-def _signature(node: Node | None) -> Signature:
-    return known(node) if node and not is_own(node.get(TARGET_KEY)) else Signature()
+def _signature(node: object) -> Signature:
+    return known(node) if isinstance(node, dict) and node and not is_own(node.get(TARGET_KEY)) else Signature()
 
 
 def _number(value: object) -> object:

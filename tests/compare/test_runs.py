@@ -212,6 +212,15 @@ def test_a_damaged_study_has_no_runs(study: Path, text: str) -> None:
     assert refused(lambda: read_comparisons([study], split="test"))[-1] == ("runs", "not_found")
 
 
+@pytest.mark.parametrize("line", ["1: null", "null: 1", "seed.a: 1"])
+def test_settings_of_a_run_may_have_any_keys(tmp_path: Path, line: str) -> None:
+    path = make_run(tmp_path, "model=mean")
+    with (path / "config.yaml").open("a") as file:
+        file.write(f"{line}\n")
+    [found], faults = read_comparisons([tmp_path], split="test")
+    assert ([len(setting.runs) for setting in found.settings], faults) == ([1], [])
+
+
 def test_a_run_without_its_settings_is_named_and_not_the_folder_of_its_model(tmp_path: Path) -> None:
     whole, without = (make_run(tmp_path, "model=mean", seed=seed) for seed in (0, 1))
     (without / "model").mkdir(exist_ok=True)

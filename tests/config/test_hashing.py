@@ -12,7 +12,7 @@ from choices_of_ones_own import config_folder
 
 from sentattn.config.compose import compose, override
 from sentattn.config.groups import conf_dir, get_path, load
-from sentattn.config.hashing import changes, setting_hash
+from sentattn.config.hashing import changes, default, setting_hash
 from sentattn.config.parameters import TABLE
 from sentattn.config.schema import TOP
 from sentattn.run import RUN_FORMAT
@@ -148,6 +148,10 @@ def test_a_typed_default_is_the_same_setting(line: str) -> None:
 )
 def test_a_setting_that_does_nothing_makes_no_setting(line: str, cause: str) -> None:
     assert setting_hash(compose([*cause.split(), line])) == setting_hash(compose(cause.split()))
+
+
+def test_a_setting_below_a_number_has_no_default() -> None:
+    assert default({"model": {"embedding": {"dropout": 0.5}}}, "model.embedding.dropout.20") == ()
 
 
 def test_a_setting_of_an_experiment_that_does_nothing_makes_no_setting(tmp_path: Path) -> None:

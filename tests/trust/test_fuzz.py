@@ -42,8 +42,11 @@ def test_each_value_of_a_file_may_have_another_type(name: str, tmp_path: Path) -
     good, is_yaml = reader.good().decode(), reader.name.endswith("yaml")
     value = [json.loads(line) for line in good.splitlines()] if name in LINES else yaml.safe_load(good)
     found = []
-    for place in places(value):
-        for other in OTHERS if place else OTHERS[:-1]:
+    for place, part in places(value):
+        others = [*OTHERS] if place else [*OTHERS[:-1]]
+        if part and isinstance(part, dict):
+            others += [{**part, key: 1} for key in (1, None, f"{next(iter(part))}.a")]
+        for other in others:
             changed = replaced(value, place, other)
             if name in LINES:
                 content = "".join(json.dumps(line) + "\n" for line in changed) if isinstance(changed, list) else ""
@@ -56,9 +59,9 @@ def test_each_value_of_a_file_may_have_another_type(name: str, tmp_path: Path) -
     assert found == []
 
 
-def places(value: object, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yields the keys and indices that lead to each value within a value."""
-    yield place
+def places(value: object, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], object]]:
+    """Yields each value within a value, after the keys and indices that lead to it."""
+    yield place, value
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in parts:
         yield from places(part, (*place, key))
