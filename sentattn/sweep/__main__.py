@@ -13,8 +13,6 @@ Ranges, of any setting of a training:
                        extends it. A bare command runs sweep=default, small and on the demo corpus
   study=NAME           the study, in outputs/sweeps/NAME; by default named after model and data. A study that exists is
                        resumed by its name and the sweep's own keys alone, as study=NAME trials=40
-  warm_start=STUDY     adds the finished trials of another study to a new one, as far as they lie in its search space;
-                       they do not count as trials of the budget
   trials=20 hours=8    the budget: finished trials, including pruned ones, or time
   objective.metric     val/accuracy, val/log_loss, latency_ms.one, parameters.total, ...
   sampler=tpe          gp, cmaes, random, qmc, nsgaii, ...; its settings as sampler.multivariate=true

@@ -313,11 +313,10 @@ def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Options]:
     values, wrong = read_values(own, OPTION_TYPES)
     values = {key: None if value == "null" else value for key, value in values.items()}
     faults += wrong
-    for key in ("study", "warm_start"):
-        if (value := values.get(key)) is not None and not NAME.fullmatch(value):
-            message = f"{key} must be a name for a folder, of letters, digits, - and _, got {value}."
-            faults.append(Fault(key, "type", message))
     name, hours = values.pop("study", None), values.get("hours")
+    if name is not None and not NAME.fullmatch(name):
+        message = f"study must be a name for a folder, of letters, digits, - and _, got {name}."
+        faults.append(Fault("study", "type", message))
     if values.setdefault("trials", None if hours else DEFAULT_TRIALS) is None and hours is None:
         faults.append(Fault("trials", "missing", "trials=null needs hours=HOURS: one of them ends the sweep."))
     if values.get("engine") == "ray" and importlib.util.find_spec("ray") is None:

@@ -84,7 +84,6 @@ class Options(SlotOptions):
     confirm: Whole = 0
     output_dir: str = "outputs"
     seed: Seed = 0
-    warm_start: str | None = None
     engine: Literal["local", "ray"] = "local"
 
 

@@ -37,8 +37,6 @@ STATE_NAMES: dict[TrialState, State] = {
 }
 SPACE, ERROR, RETRYABLE, RETRY_OF, ATTEMPT = "space", "error", "retryable", "retry_of", "attempt"
 """User attributes, the first of a study and the others of a trial."""
-WARM_START = "warm_start"
-"""User attribute of a study and of its trials from another study: the name of the latter."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ class TrialCounts:
     """The trials of a study.
 
     Attributes:
-        finished: How many count toward the budget: complete and pruned ones, without those of another study.
+        finished: How many count toward the budget: complete and pruned ones.
         running: How many run, at any scheduler.
         retries: Those that are to be tried again; first those whose next trial waits in the study.
         complete: Objectives of the complete ones by number.
@@ -157,7 +155,7 @@ class TrialCounts:
             trials: The trials.
             attempts: How often a failed trial is tried again.
         """
-        states = [trial.state for trial in trials if WARM_START not in trial.user_attrs]
+        states = [trial.state for trial in trials]
         retried = {trial.user_attrs.get(RETRY_OF) for trial in trials}
         due = [trial for trial in trials if is_due(trial, attempts) and trial.number not in retried]
         return cls(

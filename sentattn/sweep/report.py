@@ -149,7 +149,7 @@ def _edges(findings: Findings) -> Iterator[str]:
                 pass  # of something else
             yield (
                 f"{key}={as_typed(value)} lies at the {end[0]} end of {plan.space[key].written}: the best may lie "
-                f"beyond it. Search a wider range with study=NEW warm_start={plan.study}, which adds these trials."
+                f"beyond it. Search a wider range with study=NEW."
             )
 
 

@@ -89,7 +89,7 @@ class SweepStudy:
         self._running: set[int] = set()
         self._lost = -math.inf
         self._storage, self._lock = journal.open_storage(folder)
-        self._study = open_study(plan, self._storage, folder)
+        self._study = open_study(plan, self._storage)
         trials = self._study.get_trials(deepcopy=False)
         self._study.sampler = build_sampler(plan, past=len(trials) + number * OTHER_DRAWS)
         self._touched = time.monotonic()

@@ -64,7 +64,6 @@ def test_all_faults_at_once_in_the_order_typed() -> None:
         ("pruner=none pruner.x=1", "pruner.x", "unknown"),
         ("engine=rai", "engine", "range"),
         ("engine.address=head:6379", "engine.address", "unknown"),
-        ("warm_start=a/b", "warm_start", "type"),
         ("stats", "stats", "missing"),
         ("model.atention.hops=choice(1,2)", "model.atention", "unknown"),
     ],
