@@ -45,7 +45,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,8 +53,8 @@ from sentattn.errors import Fault, RunError, suggestion
 from sentattn.run import REPORT_FILE, SWEEP_FOLDER
 
 if TYPE_CHECKING:
-    from sentattn.sweep.plan import Objective
-    from sentattn.sweep.records import Record
+    from optuna import Study
+    from optuna.trial import FrozenTrial
 
 LAST_TRIALS = 10
 """Trials that `status` prints."""
@@ -84,7 +83,7 @@ def sweep(arguments: Sequence[str]) -> None:
 
     studies, confirmed = run(read_plan(arguments))
     for study in studies:
-        _print_best(study.folder, study.plan.objectives, study.best_trials(), study.plan.overrides)
+        _print_best(study.folder, study.study)
         print(f"report: {study.folder / REPORT_FILE}")
     print(*confirmed, sep="\n", end="\n" if confirmed else "")
 
@@ -92,53 +91,51 @@ def sweep(arguments: Sequence[str]) -> None:
 def status(folder: Path) -> None:
     """Prints how far a study is: the processes that work on it, its trials by state, the last, the best, the report."""
     from sentattn.sweep import journal
-    from sentattn.sweep.plan import Objective
-    from sentattn.sweep.records import front, records_of
+    from sentattn.sweep.records import started, state_of
 
     with journal.readable(folder):
         study = journal.load(folder)
-        objectives = [Objective(metric, mode) for metric, mode in study.user_attrs["objectives"]]
-        overrides = [str(word) for word in study.user_attrs["overrides"]]
-        records = records_of(study)
-        best = front(records, [objective.mode for objective in objectives])
-    working = journal.schedulers(folder)
-    if not working:  # no process has recorded that its trials were interrupted
-        records = [replace(trial, state="interrupted") if trial.state == "running" else trial for trial in records]
-    counts = Counter(record.state for record in records)
-    states = ", ".join(f"{count} {state}" for state, count in counts.items()) or "no trial yet"
-    processes = f"{' and '.join(map(str, working.values()))} work{'s' * (len(working) == 1)} on it"
-    print(f"{folder.name}: {states}; {processes if working else 'no process works on it'}")
-    for record in records[-LAST_TRIALS:]:
-        print(f"  {_line(record)}")
-    _print_best(folder, objectives, best, overrides)
+        trials = started(study)
+        working = journal.schedulers(folder)
+        states = {trial.number: state_of(trial) for trial in trials}
+        if not working:  # no process has recorded that its trials were interrupted
+            states = {number: "interrupted" if state == "running" else state for number, state in states.items()}
+        counts = ", ".join(f"{count} {state}" for state, count in Counter(states.values()).items()) or "no trial yet"
+        processes = f"{' and '.join(map(str, working.values()))} work{'s' * (len(working) == 1)} on it"
+        print(f"{folder.name}: {counts}; {processes if working else 'no process works on it'}")
+        for trial in trials[-LAST_TRIALS:]:
+            print(f"  {_line(study, trial, states[trial.number])}")
+        _print_best(folder, study)
     if (folder / REPORT_FILE).is_file():
         print(f"report: {folder / REPORT_FILE}")
 
 
-def _print_best(
-    folder: Path, objectives: Sequence[Objective], front: Sequence[Record], overrides: Sequence[str]
-) -> None:
+def _print_best(folder: Path, study: Study) -> None:
     from sentattn.sweep.artifacts import BEST_FILE, train_command
+    from sentattn.sweep.records import front
+    from sentattn.sweep.resume import OBJECTIVES, OVERRIDES
 
-    if not front:
+    if not (best := front(study)):
         print(f"{folder.name}: no trial is complete yet.")
         return
-    names = "; ".join(f"{objective.metric} ({objective.mode})" for objective in objectives)
+    names = "; ".join(f"{metric} ({mode})" for metric, mode in study.user_attrs[OBJECTIVES])
     print(f"{folder.name}, best of {names}:")
-    for record in front:
-        print(f"  {_line(record)}")
+    for trial in best:
+        print(f"  {_line(study, trial, 'complete')}")
     if (setting := folder / BEST_FILE).is_file():
-        print(f"train it: {train_command(setting, overrides)}")
+        print(f"train it: {train_command(setting, study.user_attrs[OVERRIDES])}")
 
 
-def _line(record: Record) -> str:
+def _line(study: Study, trial: FrozenTrial, state: str) -> str:
+    from sentattn.config.search_space import from_json
     from sentattn.config.types import format_values
     from sentattn.jobs.progress import format_objective
+    from sentattn.sweep.records import ERROR, SPACE, reached_by, values_of
 
-    objectives = f" {', '.join(map(format_objective, record.objectives))}" if record.objectives else ""
-    error = f" ({record.error.splitlines()[0]})" if record.error else ""
-    values = format_values(record.values) or "no values yet"
-    return f"trial {record.number}: {record.state}{objectives}{error}: {values}"
+    reached = ", ".join(map(format_objective, reached_by(trial) or ()))
+    error = f" ({message.splitlines()[0]})" if (message := trial.user_attrs.get(ERROR)) else ""
+    values = format_values(values_of(trial, from_json(study.user_attrs[SPACE]))) or "no values yet"
+    return f"trial {trial.number}: {f'{state} {reached}'.strip()}{error}: {values}"
 
 
 def _folders(arguments: Sequence[str]) -> list[Path]:

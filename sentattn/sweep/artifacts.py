@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
+from optuna.trial import TrialState
 from pydantic import BaseModel, ValidationError
 
 from sentattn.compare.statistics import Estimate, seed_term
@@ -22,9 +23,11 @@ from sentattn.console import plural
 from sentattn.errors import RunError
 from sentattn.run import CONFIRMED_FILE, Run, replacing, write_atomically, yaml_text
 from sentattn.run import TRIALS_FILE as TABLE
-from sentattn.sweep.records import TRIAL_FOLDER, Record
+from sentattn.sweep.records import ERROR, RETRY_OF, TRIAL_FOLDER, reached_by, state_of, values_of
 
 if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
     from sentattn.sweep.plan import Plan
 
 BEST_FILE = "best.yaml"
@@ -50,21 +53,20 @@ class Confirmed(BaseModel, ser_json_inf_nan="constants"):
     metrics: dict[str, Reached]
 
 
-def costs(folder: Path, record: Record) -> tuple[int | None, float | None, int | None]:
+def costs(folder: Path, trial: FrozenTrial) -> tuple[int | None, float | None, int | None]:
     """Returns the best epoch, seconds and parameters of a trial of the study in a folder, as far as they are known.
 
     The epoch is that of a single run, the seconds are those of all.
     """
-    trial, runs = directory(folder, record.number), []
-    if record.state in ("complete", "pruned"):
-        for path in [*trial.glob("seed-*")] or [trial]:
+    place, runs = directory(folder, trial.number), []
+    if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
+        for path in [*place.glob("seed-*")] or [place]:
             with suppress(RunError):
                 runs.append(Run(path).result)
     if runs:
         best_epoch = runs[0].get("best_epoch") if len(runs) == 1 else None
         return best_epoch, sum(run["seconds"]["total"] for run in runs), runs[0]["parameters"]["total"]
-    seconds = (record.ended - record.started).total_seconds() if record.started and record.ended else None
-    return None, seconds, None
+    return None, trial.duration.total_seconds() if trial.duration else None, None
 
 
 def directory(folder: Path, number: int) -> Path:
@@ -72,30 +74,29 @@ def directory(folder: Path, number: int) -> Path:
     return folder / TRIAL_FOLDER / str(number)
 
 
-def trial_table(plan: Plan, folder: Path, records: Sequence[Record]) -> dict[str, list[Any]]:
+def trial_table(plan: Plan, folder: Path, trials: Sequence[FrozenTrial]) -> dict[str, list[Any]]:
     """Returns the table of trials by column.
 
     Each searched setting has a column, empty where a trial did not set it, and so has each objective, empty where a
     trial is not complete.
     """
-    spent = [costs(folder, record) for record in records]
+    spent, values = [costs(folder, trial) for trial in trials], [values_of(trial, plan.space) for trial in trials]
     table: dict[str, list[Any]] = {
-        "number": [record.number for record in records],
-        "state": [record.state for record in records],
+        "number": [trial.number for trial in trials],
+        "state": [*map(state_of, trials)],
+        **{key: [tried.get(key) for tried in values] for key in plan.space},
     }
-    for key in dict.fromkeys([*plan.space, *(key for record in records for key in record.values)]):
-        table[key] = [record.values.get(key) for record in records]
     for index, objective in enumerate(plan.objectives):
-        table[objective.metric] = [record.objectives[index] if record.objectives else None for record in records]
+        table[objective.metric] = [reached[index] if (reached := reached_by(trial)) else None for trial in trials]
     return table | {
         **{name: [cost[index] for cost in spent] for index, name in enumerate(("best_epoch", "seconds", "parameters"))},
-        "directory": [str(directory(folder, record.number)) for record in records],
-        "retried_from": [record.retry_of for record in records],
-        "note": [record.error for record in records],
+        "directory": [str(directory(folder, trial.number)) for trial in trials],
+        "retried_from": [trial.user_attrs.get(RETRY_OF) for trial in trials],
+        "note": [trial.user_attrs.get(ERROR, "") for trial in trials],
     }
 
 
-def write_table(folder: Path, records: Sequence[Record], plan: Plan) -> None:
+def write_table(plan: Plan, folder: Path, trials: Sequence[FrozenTrial]) -> None:
     """Writes `trials.parquet` atomically: a row per trial."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -109,26 +110,27 @@ def write_table(folder: Path, records: Sequence[Record], plan: Plan) -> None:
         except pa.ArrowException:  # choices of several types
             return pa.array([None if value is None else str(value) for value in values])
 
-    table = pa.table({name: array(name, values) for name, values in trial_table(plan, folder, records).items()})
+    table = pa.table({name: array(name, values) for name, values in trial_table(plan, folder, trials).items()})
     with replacing(folder / TABLE) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
 
-def write_best(plan: Plan, folder: Path, front: Sequence[Record]) -> None:
+def write_best(plan: Plan, folder: Path, front: Sequence[FrozenTrial]) -> None:
     """Writes `best.yaml` for the best trial, the first of `front`."""
     if not front:
         return
-    record, file = front[0], folder / BEST_FILE
-    options, settings = _split_options(train_arguments(plan, record.values))
+    best, file = front[0], folder / BEST_FILE
+    found = values_of(best, plan.space)
+    options, settings = _split_options(train_arguments(plan, found))
     origin: dict[str, object] = {
         "study": plan.study,
-        "trial": record.number,
-        "reached": {o.metric: value for o, value in zip(plan.objectives, record.objectives or (), strict=True)},
-        "date": f"{record.ended:%Y-%m-%d %H:%M}" if record.ended else None,
-        "found": dict(record.values),
+        "trial": best.number,
+        "reached": {o.metric: value for o, value in zip(plan.objectives, best.values, strict=True)},
+        "date": f"{best.datetime_complete:%Y-%m-%d %H:%M}",
+        "found": found,
     }
     command = train_command(file, options)
-    text = f"# Trial {record.number} of the study {plan.study}. Train and test it again: {command}\n"
+    text = f"# Trial {best.number} of the study {plan.study}. Train and test it again: {command}\n"
     if any(word.startswith("from=") for word in settings):
         # A list of arguments cannot name another base, so the settings are written in full.
         text += "".join(f"# {line}\n" for line in _yaml(origin).splitlines())
@@ -162,7 +164,7 @@ def train_arguments(plan: Plan, values: Mapping[str, Any]) -> list[str]:
     return [*plan.arguments(values), f"seed={plan.seed}"]
 
 
-def write_confirmed(plan: Plan, folder: Path, winner: Record, runs: Sequence[Run]) -> None:
+def write_confirmed(plan: Plan, folder: Path, winner: int, runs: Sequence[Run]) -> None:
     """Writes `confirm.json`: means and intervals of the metrics of runs with other seeds of the best setting.
 
     Intervals lie within the bounds of their metric; with fewer than three seeds there are none.
@@ -178,7 +180,7 @@ def write_confirmed(plan: Plan, folder: Path, winner: Record, runs: Sequence[Run
             metrics[name] = Reached(mean=mean, interval=interval, values=values)
     confirmed = Confirmed(
         study=plan.study,
-        trial=winner.number,
+        trial=winner,
         seeds=[run.settings["seed"] for run in runs],
         runs=[str(run.path) for run in runs],
         confidence=CONFIDENCE,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -264,7 +263,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
     faults += check_sampler(sampler, first, len(objectives))
     faults += check_pruner(pruner, len(objectives), options.repeats)
     if options.trials and not faults:
-        faults += [fault for study in spaces for fault in _choices_fault(drafts[study], spaces[study], options.trials)]
+        faults += [fault for space in spaces.values() for fault in _choices_fault(space, options.trials)]
     if len(objectives) > 1 and options.confirm:
         message = f"confirm={options.confirm} cannot be used with several objectives, which have no single best."
         faults.append(Fault("confirm", "conflict", message))
@@ -327,20 +326,13 @@ def _options(draft: Draft, faults: list[Fault]) -> tuple[str | None, Options]:
     return name, Options(**values)
 
 
-def _choices_fault(draft: Draft, space: Mapping[str, Dimension], trials: int) -> list[Fault]:
+def _choices_fault(space: Mapping[str, Dimension], trials: int) -> list[Fault]:
     """Returns a fault where there are more trials than combinations of choices: some would be trained again."""
     count = points(space, trials) if all(dimension.is_categorical for dimension in space.values()) else None
     if count in (None, trials):
         return []
-    message, advice = f"there are {count} combinations", f"type trials={count}"
-    if not any(dimension.when for dimension in space.values()):  # a grid has no conditions
-        shared = OPTION_TYPES.keys() & TOP.keys()
-        fixed = draft.overrides | {key: text for key, text in draft.texts.items() if key in shared}
-        lists = {key: ",".join(map(types.as_typed, dimension.ends())) for key, dimension in space.items()}
-        grid = [*draft.folders, *(f"{key}={text}" for key, text in (fixed | lists).items())]
-        message += f", and python -m sentattn.train -m {shlex.join(grid)} trains each of them once"
-        advice = f"type that, or trials={count}"
-    return [Fault("trials", "range", f"trials={trials}: {message}; {advice}.")]
+    advice = f"type trials={count}, or train each of them with python -m sentattn.train -m"
+    return [Fault("trials", "range", f"trials={trials}: there are {count} combinations of choices; {advice}.")]
 
 
 def _objectives(settings: Mapping[str, str], faults: list[Fault]) -> tuple[Objective, ...]:

@@ -136,11 +136,6 @@ class Plan(Options):
     words: tuple[str, ...] = field(default=(), compare=False)
     studies: tuple[Plan, ...] = ()
 
-    @property
-    def modes(self) -> list[str]:
-        """Which direction of each objective is better."""
-        return [objective.mode for objective in self.objectives]
-
     def arguments(self, values: Mapping[str, Value]) -> list[str]:
         """Returns the arguments of `python -m sentattn.train` that train the setting of a trial."""
         validated = [objective for objective in self.objectives if objective.metric.startswith("val/")]

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-import operator
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import JournalStorage
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from sentattn.config.schema import Settings
-from sentattn.config.search_space import Dimension, Value, from_json
+from sentattn.config.search_space import Dimension, Value
 from sentattn.config.types import Node
 from sentattn.errors import UserError
 from sentattn.jobs.pool import may_succeed_again
@@ -39,96 +38,58 @@ SPACE, ERROR, RETRYABLE, RETRY_OF, ATTEMPT = "space", "error", "retryable", "ret
 """User attributes, the first of a study and the others of a trial."""
 
 
-@dataclass(frozen=True)
-class Record:
-    """What is known of a trial.
-
-    Attributes:
-        number: Its number and that of its directory.
-        state: How it ended; a trial that is `interrupted` ended with the sweep and is tried again.
-        values: What it tried, by key.
-        objectives: What it reached; None where it did not finish.
-        steps: What it had reached after each epoch or repeat.
-        error: Why it failed or diverged, and the last lines of its log.
-        retry_of: The trial that it tries again.
-    """
-
-    number: int
-    state: State
-    values: Mapping[str, Value]
-    objectives: tuple[float, ...] | None
-    steps: Mapping[int, float]
-    error: str
-    retry_of: int | None
-    started: datetime | None
-    ended: datetime | None
-
-
-def records_of(study: optuna.Study) -> list[Record]:
+def started(study: optuna.Study) -> list[FrozenTrial]:
     """Returns the trials of a study in the order in which they started, without those that have not."""
-    space = from_json(study.user_attrs[SPACE])
-    trials = study.get_trials(deepcopy=False)
-    return [record(trial, space) for trial in trials if trial.state is not TrialState.WAITING]
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.state is not TrialState.WAITING]
 
 
-def record(trial: FrozenTrial, space: Mapping[str, Dimension]) -> Record:
-    """Returns what is known of a trial."""
-    attrs = trial.user_attrs
-    values = {str(key): space[key].value(value) if key in space else value for key, value in trial.params.items()}
-    return Record(
-        number=trial.number,
-        state=STATE_NAMES.get(trial.state, "failed" if ERROR in attrs else "interrupted"),
-        values=values,
-        objectives=tuple(map(float, trial.values)) if trial.state is TrialState.COMPLETE else None,
-        steps=dict(trial.intermediate_values),
-        error=attrs.get(ERROR, ""),
-        retry_of=attrs.get(RETRY_OF),
-        started=trial.datetime_start,
-        ended=trial.datetime_complete,
-    )
+def state_of(trial: FrozenTrial) -> State:
+    """Returns how a trial ended; one that is `interrupted` ended with the sweep and is tried again."""
+    return STATE_NAMES.get(trial.state, "failed" if ERROR in trial.user_attrs else "interrupted")
 
 
-def front(trials: Sequence[Record], modes: Sequence[str]) -> list[Record]:
+def values_of(trial: FrozenTrial, space: Mapping[str, Dimension]) -> dict[str, Value]:
+    """Returns what a trial tries, by key."""
+    return {key: space[key].value(drawn) for key, drawn in trial.params.items()}
+
+
+def reached_by(trial: FrozenTrial) -> list[float] | None:
+    """Returns the objectives of a trial; None where it is not complete: of a pruned one Optuna has the last step."""
+    return trial.values if trial.state is TrialState.COMPLETE else None
+
+
+def ranked(study: optuna.Study) -> list[FrozenTrial]:
+    """Returns the complete trials by their first objective, the first of equals before.
+
+    With several objectives only those of the Pareto front, ties included.
+    """
+    several = len(study.directions) > 1
+    trials = study.best_trials if several else study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    sign = -1 if study.directions[0] is StudyDirection.MAXIMIZE else 1
+    return sorted(trials, key=lambda trial: (sign * trial.values[0], trial.number))
+
+
+def front(study: optuna.Study) -> list[FrozenTrial]:
     """Returns the best complete trial, the first of equals; with several objectives the Pareto front.
 
     The most balanced trial of the front comes first. It is the nearest to the best of each objective at once: each is
     scaled to 0 for the best and 1 for the worst on the front, and the distance is Euclid's.
     """
-    points = {trial.number: trial.objectives for trial in trials if trial.state == "complete" and trial.objectives}
-    best = {number: points[number] for number in ranked(points, modes)[: None if len(modes) > 1 else 1]}
-    columns = zip(zip(*best.values(), strict=True), modes, strict=False)
-    ends = [(max(values), min(values)) if mode == "max" else (min(values), max(values)) for values, mode in columns]
+    best = ranked(study)
+    if len(study.directions) == 1:
+        return best[:1]
+    columns = zip(zip(*(trial.values for trial in best), strict=True), study.directions, strict=False)
+    ends = [
+        (max(values), min(values)) if direction is StudyDirection.MAXIMIZE else (min(values), max(values))
+        for values, direction in columns
+    ]
 
-    def distance(number: int) -> float:
-        pairs = zip(best[number], ends, strict=True)
-        return math.hypot(*((value - good) / (bad - good) for value, (good, bad) in pairs if bad != good))
+    def distance(trial: FrozenTrial) -> float:
+        scaled = zip(trial.values, ends, strict=True)
+        return math.hypot(*((value - good) / (bad - good) for value, (good, bad) in scaled if bad != good))
 
-    first = min(sorted(best), key=distance, default=None)
-    return sorted((trial for trial in trials if trial.number in best), key=lambda trial: trial.number != first)
-
-
-def ranked(points: Mapping[int, Sequence[float]], modes: Sequence[str]) -> list[int]:
-    """Returns the numbers of trials by their first objective, the first of equals before.
-
-    With several objectives only those of the Pareto front, ties included.
-    """
-    scores = {
-        number: tuple(value if mode == "max" else -value for value, mode in zip(values, modes, strict=True))
-        for number, values in points.items()
-    }
-    if len(modes) > 1:
-        front = {*_pareto({*scores.values()})}
-        scores = {number: score for number, score in scores.items() if score in front}
-    return sorted(scores, key=lambda number: (-scores[number][0], number))
-
-
-def _pareto(scores: set[tuple[float, ...]]) -> list[tuple[float, ...]]:
-    """Returns the Pareto-optimal scores, of which each is better the larger it is."""
-    front: list[tuple[float, ...]] = []
-    for score in sorted(scores, reverse=True):  # none is dominated by a later one
-        if not any(all(map(operator.ge, other, score)) for other in front):
-            front.append(score)
-    return front
+    first = min(sorted(best, key=lambda trial: trial.number), key=distance, default=None)
+    return sorted(best, key=lambda trial: (trial is not first, trial.number))
 
 
 @dataclass(frozen=True)
@@ -139,13 +100,11 @@ class TrialCounts:
         finished: How many count toward the budget: complete and pruned ones.
         running: How many run, at any scheduler.
         retries: Those that are to be tried again; first those whose next trial waits in the study.
-        complete: Objectives of the complete ones by number.
     """
 
     finished: int
     running: int
     retries: list[FrozenTrial]
-    complete: dict[int, Sequence[float]]
 
     @classmethod
     def of(cls, trials: Sequence[FrozenTrial], attempts: int) -> TrialCounts:
@@ -162,7 +121,6 @@ class TrialCounts:
             finished=states.count(TrialState.COMPLETE) + states.count(TrialState.PRUNED),
             running=states.count(TrialState.RUNNING),
             retries=sorted(due, key=lambda trial: trial.state is not TrialState.WAITING),
-            complete={trial.number: trial.values for trial in trials if trial.state is TrialState.COMPLETE},
         )
 
 

@@ -20,7 +20,7 @@ from sentattn.errors import Fault, SettingError
 from sentattn.run import FORMAT_KEY, RUN_FORMAT
 from sentattn.sweep import journal
 from sentattn.sweep.journal import ID, WORDS
-from sentattn.sweep.records import DIRECTIONS, SPACE, record, trial_id
+from sentattn.sweep.records import DIRECTIONS, SPACE, trial_id, values_of
 
 if TYPE_CHECKING:
     from sentattn.sweep.plan import Plan
@@ -59,7 +59,7 @@ def require_data(study: optuna.Study, fingerprint: str) -> None:
 def end_interrupted(study: optuna.Study, storage: JournalStorage, trial: FrozenTrial) -> None:
     """Ends a trial whose process has died, without an error; a trial that lacks some of its values waits to begin."""
     space = from_json(study.user_attrs[SPACE])
-    values = record(trial, space).values
+    values = values_of(trial, space)
     if all(key in values for key, dimension in space.items() if dimension.is_active(values)):
         study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
     else:

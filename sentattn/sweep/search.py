@@ -32,7 +32,7 @@ from sentattn.sweep.artifacts import (
 )
 from sentattn.sweep.config import read_plan
 from sentattn.sweep.plan import Plan
-from sentattn.sweep.records import Record, TrialTask, front, records_of
+from sentattn.sweep.records import TrialTask, front, values_of
 from sentattn.sweep.study import SweepStudy
 
 
@@ -53,9 +53,9 @@ class SearchStudy(optuna.Study):
         Raises:
             RunError: If no trial is complete.
         """
-        if not (best := front(records_of(self), self.plan.modes)):
+        if not (best := front(self)):
             raise RunError(Fault("study", "missing", f"{self.folder.name}: no trial is complete yet."))
-        return train_arguments(self.plan, best[0].values)
+        return train_arguments(self.plan, values_of(best[0], self.plan.space))
 
 
 def search(overrides: str | Sequence[str] = (), trials: int | None = None, **options: object) -> SearchStudy:
@@ -163,20 +163,21 @@ def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool, s
         Interruption: If a setting is to be trained, and the signal `stopped` has come before.
     """
     grids: dict[int, Grid] = {}
-    winners: dict[int, Record] = {}
+    winners: dict[int, int] = {}
     for number, study in enumerate(studies):
-        plan, best = study.plan, study.best_trials()
-        if plan.confirm and best and len(plan.objectives) == 1:
-            winners[number] = best[0]
-            if not find_confirmed(study.folder, best[0].number, plan.confirm):
+        plan = study.plan
+        if plan.confirm and (found := front(study.study)):
+            best = found[0]
+            winners[number] = best.number
+            if not find_confirmed(study.folder, best.number, plan.confirm):
                 if stopped:
                     raise Interruption(stopped, "the same command confirms the best setting.")
                 # The best of many trials is partly the best by chance in its seed, and so has other seeds here.
                 seeds = [f"seed={plan.seed + plan.repeats}", f"seeds={plan.confirm}", f"output_dir={plan.output_dir}"]
-                settings = read_request([*plan.arguments(best[0].values), "test=true", *seeds]).runs()
+                settings = read_request([*plan.arguments(values_of(best, plan.space)), "test=true", *seeds]).runs()
                 cells = [Cell(f"{plan.study}, seed={each.seed}", {"seed": each.seed}, each) for each in settings]
                 grids[number] = Grid(cells, plan.study)
-                print(f"{plan.study}: trial {best[0].number} is tested with {plural(plan.confirm, 'other seed')}.")
+                print(f"{plan.study}: trial {best.number} is tested with {plural(plan.confirm, 'other seed')}.")
     if any(grid.waiting() for grid in grids.values()):
         sources = list(grids.values())
         with JobProgress(sources, len(slots)) as progress:
@@ -188,7 +189,7 @@ def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool, s
     return [
         describe_confirmed(studies[number].plan, confirmed)
         for number, winner in winners.items()
-        if (confirmed := find_confirmed(studies[number].folder, winner.number))
+        if (confirmed := find_confirmed(studies[number].folder, winner))
     ]
 
 
@@ -203,7 +204,7 @@ def write_new_best(study: SweepStudy, fronts: dict[str, set[int]]) -> None:
     if study.front != fronts.get(study.name, set()):
         fronts[study.name] = {*study.front}
         with suppress(OSError):  # it is an error when the study ends
-            write_best(study.plan, study.folder, study.best_trials())
+            write_best(study.plan, study.folder, front(study.study))
 
 
 def write_files(study: SweepStudy, kind: type[BaseException] | None = None, *_: object) -> None:
@@ -220,11 +221,11 @@ def write_files(study: SweepStudy, kind: type[BaseException] | None = None, *_: 
     from sentattn.sweep.wandb import log_study
 
     try:
-        write_best(study.plan, study.folder, study.best_trials())
-        for line in write_report(study.plan, study.folder, study.records()):
+        write_best(study.plan, study.folder, front(study.study))
+        for line in write_report(study.plan, study.folder, study.study):
             print(line)
-        if study.over() and study.is_leader() and study.best_trials():
-            log_study(study.plan, study.folder, study.records())
+        if study.over() and study.is_leader() and front(study.study):
+            log_study(study.plan, study.folder, study.study)
     except (OSError, json.JSONDecodeError) as error:  # the disk is full, or the folder is gone or another
         reason = getattr(error, "strerror", None) or error
         files = f"{BEST_FILE}, {TRIALS_FILE} and {REPORT_FILE} cannot be written ({reason})"

@@ -4,21 +4,48 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from sentattn.config.search_space import Value, from_json
 from sentattn.errors import Fault, RunError, TrainingError, UserError
 from sentattn.jobs.job import Job
 from sentattn.jobs.pool import REFUSED, TRY_AGAIN
 from sentattn.sweep import journal
 from sentattn.sweep.plan import Plan
-from sentattn.sweep.records import Record, TrialReport, records_of
+from sentattn.sweep.records import ERROR, RETRY_OF, SPACE, TrialReport, reached_by, started, state_of, values_of
 from sentattn.sweep.study import SweepStudy
 
 
-def read(folder: Path) -> list[Record]:
+class Read(NamedTuple):
+    """What the journal of a study holds of a trial."""
+
+    number: int
+    state: str
+    values: dict[str, Value]
+    objectives: tuple[float, ...] | None
+    steps: dict[int, float]
+    error: str
+    retry_of: int | None
+
+
+def read(folder: Path) -> list[Read]:
     """Returns the trials of a study, also while another process works on it."""
-    return records_of(journal.load(folder))
+    study = journal.load(folder)
+    space = from_json(study.user_attrs[SPACE])
+    return [
+        Read(
+            trial.number,
+            state_of(trial),
+            values_of(trial, space),
+            None if (reached := reached_by(trial)) is None else tuple(reached),
+            trial.intermediate_values,
+            trial.user_attrs.get(ERROR, ""),
+            trial.user_attrs.get(RETRY_OF),
+        )
+        for trial in started(study)
+    ]
 
 
 def train(*_: object) -> None:
@@ -57,7 +84,7 @@ def tell(study: SweepStudy, job: Job, *values: float, state: str = "complete", r
     return study.has_ended(job, 0, "")
 
 
-def complete(folder: Path) -> list[Record]:
+def complete(folder: Path) -> list[Read]:
     """The complete trials so far; none where the study does not exist yet."""
     try:
         return [record for record in read(folder) if record.state == "complete"]

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from fake_records import record
+from fake_records import record, study_of
+from optuna.trial import FrozenTrial
 from plans import HOPS, plan
 
 from sentattn.config.groups import Choices
 from sentattn.config.search_space import Value, read_dimension
 from sentattn.sweep.artifacts import Confirmed, Reached
 from sentattn.sweep.plan import Objective
-from sentattn.sweep.records import Record
-from sentattn.sweep.report import Findings, as_study, edge, importances
+from sentattn.sweep.report import Findings, edge, importances
 
-ACCURACY = Objective("val/accuracy", "max")
 ENOUGH = [record(number, 0.5, values={"model.attention.hops": 10 + number}) for number in range(12)]
 SPACE = {
     "optimizer.lr": "tag(log,interval(1e-4,1))",
@@ -27,7 +26,7 @@ SPACE = {
 }
 
 
-def random_trials(count: int, sign: float = 1.0) -> list[Record]:
+def random_trials(count: int, sign: float = 1.0) -> list[FrozenTrial]:
     """Random trials in which the learning rate alone decides."""
     source = random.Random(0)
     found = []
@@ -43,33 +42,21 @@ def random_trials(count: int, sign: float = 1.0) -> list[Record]:
 @pytest.mark.parametrize("mode", ["max", "min"])
 def test_the_only_setting_that_matters_comes_first(mode: Literal["max", "min"]) -> None:
     trials = random_trials(60, 1.0 if mode == "max" else -1.0)
-    found = importances(trials, plan(SPACE, objectives=(Objective("val/accuracy", mode),)), 0)
+    found = importances(study_of(plan(SPACE, objectives=(Objective("val/accuracy", mode),)), trials))
     assert next(iter(found)) == "optimizer.lr"
     assert set(found) == set(SPACE)
     assert sum(found.values()) == pytest.approx(1)
 
 
 def test_few_or_equal_trials_have_none() -> None:
-    one = plan(SPACE)
-    assert importances(random_trials(3), one, 0) == {}
-    same = [record(trial.number, 0.5, values=trial.values) for trial in random_trials(20)]
-    assert importances(same, one, 0) == {}
-    failed = [record(trial.number, None, values=trial.values) for trial in random_trials(20)]
-    assert importances(failed, one, 0) == {}
+    same = [record(trial.number, 0.5, values=trial.params) for trial in random_trials(20)]
+    failed = [record(trial.number, None, values=trial.params) for trial in random_trials(20)]
+    for trials in (random_trials(3), same, failed):
+        assert importances(study_of(plan(SPACE), trials)) == {}
 
 
-def test_only_complete_trials_have_parameters_and_values_in_optuna() -> None:
-    values = {"loss.penalty": 0.0, "model.attention.hops": 5}
-    states = ("complete", "pruned", "running", "failed", "interrupted")
-    found = [record(n, 0.5 if s == "complete" else None, state=s, values=values) for n, s in enumerate(states)]
-    study = as_study(found, plan(SPACE).space, [ACCURACY])
-    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "PRUNED", "RUNNING", "FAIL", "FAIL"]
-    assert [set(trial.params) for trial in study.trials] == [{"loss.penalty"}, *[set()] * 4]
-    assert study.best_trial.number == 0
-
-
-def cautions(plan: Any, folder: Path, records: list[Record]) -> list[str]:
-    return Findings(plan, folder, records).cautions
+def cautions(plan: Any, folder: Path, records: list[FrozenTrial]) -> list[str]:
+    return Findings(plan, folder, study_of(plan, records)).cautions
 
 
 @pytest.mark.parametrize(
@@ -110,7 +97,8 @@ def test_edges_of_a_range(written: str, value: Value, end: str | None) -> None:
 def test_a_caution_where_legal_values_lie_beyond_the_best(
     tmp_path: Path, key: str, written: str, value: Value, end: str | None
 ) -> None:
-    found = cautions(plan({key: written}), tmp_path, [record(0, 0.9, values={key: value}), *ENOUGH])
+    others = [record(number, 0.5, values={key: value}) for number in range(1, 12)]
+    found = cautions(plan({key: written}), tmp_path, [record(0, 0.9, values={key: value}), *others])
     assert [f"{key}={value} lies at the {end} end of {written}" in text for text in found] == [True] * bool(end)
 
 

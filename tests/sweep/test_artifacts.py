@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from fake_records import record, result
-from plans import HOPS, plan
+from fake_records import record, result, study_of
+from plans import HOPS, PRUNE, SPACE, plan
 
 from sentattn.config.compose import compose
 from sentattn.config.groups import conf_dir
@@ -30,7 +30,6 @@ from sentattn.sweep.artifacts import (
 )
 from sentattn.sweep.records import front
 
-WINNER = record(4, 0.9, values={"model.attention.hops": 8})
 TABLE_SPACE = {
     "model.attention.hops": "range(1,31)",
     "model/pooling": "choice(mean,prune)",
@@ -46,7 +45,8 @@ FOUND = {
 
 
 def test_the_file_holds_the_settings_of_the_trial_and_trains_as_any_run_does(tmp_path: Path) -> None:
-    one = plan(overrides=("model=structured", "trainer.max_epochs=3"), seed=5)
+    space = {**SPACE, "model.pooling.q": ("range(1,17)", PRUNE)}
+    one = plan(space, overrides=("model=structured", "trainer.max_epochs=3"), seed=5)
     write_best(one, tmp_path, [record(3, 0.875, values=FOUND)])
     settings = read_saved(str(tmp_path / "best.yaml"))
     expected = compose(
@@ -90,8 +90,8 @@ def test_options_that_allow_code_to_run_are_in_the_command_and_not_in_the_file(t
 
 
 def test_nothing_but_an_empty_table_is_written_before_a_trial_is_complete(tmp_path: Path) -> None:
-    write_best(plan(), tmp_path, front([record(0)], ["max"]))
-    write_table(tmp_path, [], plan(TABLE_SPACE))
+    write_best(plan(), tmp_path, front(study_of(plan(), [record(0)])))
+    write_table(plan(TABLE_SPACE), tmp_path, [])
     assert [file.name for file in tmp_path.iterdir()] == ["trials.parquet"]
     assert pq.read_table(tmp_path / "trials.parquet").num_rows == 0
 
@@ -116,7 +116,7 @@ def test_the_table_has_a_row_per_trial_and_a_column_per_setting(tmp_path: Path) 
     ]
     result(tmp_path, 0)
     result(tmp_path, 2, best_epoch=1)
-    write_table(tmp_path, found, plan(TABLE_SPACE))
+    write_table(plan(TABLE_SPACE), tmp_path, found)
     table = pq.read_table(tmp_path / "trials.parquet")
     assert table.to_pydict() == {
         "number": [0, 1, 2],
@@ -137,15 +137,16 @@ def test_the_table_has_a_row_per_trial_and_a_column_per_setting(tmp_path: Path) 
 
 
 def test_choices_of_several_types_are_strings_and_booleans_stay(tmp_path: Path) -> None:
-    found = [record(0, 0.5, values={"a": 1, "b": True}), record(1, 0.5, values={"a": "many", "b": False})]
-    write_table(tmp_path, found, plan({}))
+    space = {"loss.penalty": "choice(1,many)", "model/pooling": "choice(true,false)"}
+    values = [{"loss.penalty": 1, "model/pooling": True}, {"loss.penalty": "many", "model/pooling": False}]
+    write_table(plan(space), tmp_path, [record(number, 0.5, values=values[number]) for number in range(2)])
     columns = pq.read_table(tmp_path / "trials.parquet").to_pydict()
-    assert (columns["a"], columns["b"]) == (["1", "many"], [True, False])
+    assert (columns["loss.penalty"], columns["model/pooling"]) == (["1", "many"], [True, False])
 
 
 def test_a_full_disk_leaves_the_last_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "trials.parquet"
-    write_table(tmp_path, [record(0, 0.5)], plan({}))
+    write_table(plan({}), tmp_path, [record(0, 0.5)])
 
     def full(table: object, path: Path, **_: object) -> None:
         path.write_bytes(b"PAR1")
@@ -153,7 +154,7 @@ def test_a_full_disk_leaves_the_last_table(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(pq, "write_table", full)
     with pytest.raises(OSError, match="No space"):
-        write_table(tmp_path, [record(0, 0.5), record(1, 0.6)], plan({}))
+        write_table(plan({}), tmp_path, [record(0, 0.5), record(1, 0.6)])
     assert pq.read_table(file).num_rows == 1
     assert list(tmp_path.iterdir()) == [file]
 
@@ -168,7 +169,7 @@ def confirmed(folder: Path, values: Sequence[float]) -> Confirmed:
         metrics = {"train/loss": 1.0, "val/accuracy": value, "test/accuracy": value - 0.01}
         (path / "result.json").write_text(json.dumps({"format": RUN_FORMAT, "metrics": metrics}))
         runs.append(Run(path))
-    write_confirmed(plan(HOPS), folder, WINNER, runs)
+    write_confirmed(plan(HOPS), folder, 4, runs)
     found = find_confirmed(folder, 4)
     assert found
     return found

@@ -107,7 +107,7 @@ def test_a_damaged_line_is_an_error_with_the_file(tmp_path: Path, line: bytes) -
     assert not_opened(plan(HOPS), folder) == [("study", "damaged")]
 
 
-@pytest.mark.parametrize(("key", "value"), [("objectives", ""), ("values", ["x"])])
+@pytest.mark.parametrize(("key", "value"), [("objectives", "x"), ("values", ["x"])])
 def test_a_damaged_value_is_an_error_of_status(tmp_path: Path, key: str, value: object) -> None:
     run(plan(HOPS, trials=1), tmp_path)
     found = [json.loads(line) for line in lines(tmp_path)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from fake_records import record
+from fake_records import record, study_of
 from plans import HOPS, plan
 
 from sentattn.sweep.report import write_report
@@ -24,7 +24,7 @@ def test_an_error_in_any_part_of_a_report_costs_lines(
 
     monkeypatch.setattr(f"sentattn.sweep.report.{part}", fail)
     found = [record(n, n / 20, values={"model.attention.hops": 1 + n}) for n in range(12)]
-    lines = write_report(plan(HOPS), tmp_path, found)
+    lines = write_report(plan(HOPS), tmp_path, study_of(plan(HOPS), found))
     assert len(lines) == count
     assert all("out of range" in line for line in lines)
     assert pq.read_table(tmp_path / "trials.parquet").num_rows == 12

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_records import record
+from fake_records import record, study_of
+from optuna.trial import FrozenTrial
 from plans import plan
 from test_figures import TWO, trials
 
 from sentattn.sweep.artifacts import Confirmed, Reached
-from sentattn.sweep.records import Record
 from sentattn.sweep.report import Findings, page
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -23,13 +23,13 @@ TRIALS = [
     *trials(9),
     record(9, None, state="pruned", steps={1: 0.3}, values={"model.attention.hops": 4}),
     record(10, None, error=f"{HOSTILE}\nmore", values={"model.attention.hops": 5}),
-    record(11, 0.9, state="failed", values={"model.attention.hops": 400}),
+    record(11, 0.9, state="failed", values={"model.attention.hops": 30}),
     record(12, None, state="interrupted"),
 ]
 
 
-def report(folder: Path, found: list[Record] = TRIALS, **changed: Any) -> str:
-    return page(Findings(plan(**changed), folder, found))
+def report(folder: Path, found: list[FrozenTrial] = TRIALS, **changed: Any) -> str:
+    return page(Findings(plan(**changed), folder, study_of(plan(**changed), found)))
 
 
 def without_plotly(html: str) -> str:
@@ -84,14 +84,14 @@ def test_the_table_has_every_trial_and_nothing_where_a_setting_was_not_set(html:
 
 
 def test_several_objectives_have_a_front(tmp_path: Path) -> None:
-    found = [record(one.number, (0.5 + one.number / 100, 1.0 + one.number), values=one.values) for one in trials(5)]
+    found = [record(one.number, (0.5 + one.number / 100, 1.0 + one.number), values=one.params) for one in trials(5)]
     own = without_plotly(report(tmp_path, found, objectives=TWO))
     assert "balanced setting: trial 2" in own  # on a straight front it is the middle one
     assert 'id="pareto-front"' in own
 
 
 @pytest.mark.parametrize("found", [[], [record(0), record(1)]])
-def test_a_study_without_a_complete_trial_has_a_report(tmp_path: Path, found: list[Record]) -> None:
+def test_a_study_without_a_complete_trial_has_a_report(tmp_path: Path, found: list[FrozenTrial]) -> None:
     own = without_plotly(report(tmp_path, found))
     assert "No trial is complete yet." in own
     assert "Plotly.newPlot" not in own

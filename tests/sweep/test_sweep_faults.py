@@ -92,22 +92,18 @@ def test_more_trials_than_combinations_of_choices_name_the_grid() -> None:
     words = ["model/pooling=choice(flatten,mean)", "loss.class_weights=choice(none,balanced)"]
     [fault] = faults(*words, "trials=5")
     assert (fault.key, fault.kind) == ("trials", "range")
-    grid = "python -m sentattn.train -m model/pooling=flatten,mean loss.class_weights=none,balanced "
-    assert grid in fault.message
+    assert "python -m sentattn.train -m" in fault.message
     assert "trials=4" in fault.message
     assert kinds(*words) == [("trials", "range")]  # 20 by default
     for enough in (["trials=4"], ["trials=null", "hours=1"], ["trials=9", "model.attention.hops=range(1,9)"]):
         assert len(read_plan([*words, *enough]).space) >= 2
 
 
-def test_the_grid_has_what_was_typed_and_there_is_none_with_conditions(tmp_path: Path) -> None:
-    [fault] = faults("data.limit=100", "seed=3", "model/pooling=choice(flatten,mean)", "trials=5", "repeats=1")
-    assert "-m data.limit=100 seed=3 model/pooling=flatten,mean " in fault.message
+def test_of_choices_with_conditions_only_those_that_can_be_drawn_count(tmp_path: Path) -> None:
     p = {"space": "choice(4,8)", "when": {"model/pooling": "prune"}}
     q = {"space": "choice(2)", "when": {"model/pooling": "prune"}}
     space = {"model/pooling": "choice(flatten,prune)", "model.pooling.p": p, "model.pooling.q": q}
     [fault] = faults(write(tmp_path, overrides=["model=structured"], space=space))
-    assert "-m" not in fault.message
     assert "trials=3" in fault.message
 
 

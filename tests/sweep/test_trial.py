@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 from fake_sweep import plan
-from studies import ask, read, train
+from studies import Read, ask, read, train
 from tiny import tiny
 
 from sentattn.config.groups import get_path
 from sentattn.errors import SettingError, TrainingError
 from sentattn.run import Run
 from sentattn.sweep.plan import Objective, metric_of
-from sentattn.sweep.records import Record, TrialReport, TrialTask, continue_from
+from sentattn.sweep.records import TrialReport, TrialTask, continue_from
 from sentattn.sweep.study import SweepStudy
 from sentattn.sweep.trial import run_trial
 
@@ -33,7 +33,7 @@ def begin(folder: Path, *settings: str, **others: Any) -> TrialTask:
     return task
 
 
-def record(task: TrialTask) -> Record:
+def record(task: TrialTask) -> Read:
     return read(Path(task.study))[task.number]
 
 

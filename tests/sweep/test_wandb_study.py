@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import wandb_reader
-from fake_records import BEGAN, record
+from fake_records import BEGAN, record, study_of
+from optuna.trial import FrozenTrial
 from plans import HOPS, plan
 from wandb_server import serving
 
 from sentattn.config.compose import compose
 from sentattn.sweep.plan import Objective, Plan
-from sentattn.sweep.records import Record
 from sentattn.sweep.report import write_report
 from sentattn.sweep.wandb import log_study
 
@@ -36,10 +36,11 @@ def plan_of(**changed: Any) -> Plan:
     return plan(HOPS, study="big", **({"overrides": tuple(OFFLINE)} | changed))
 
 
-def log(folder: Path, plan: Plan, found: Sequence[Record]) -> None:
+def log(folder: Path, plan: Plan, found: Sequence[FrozenTrial]) -> None:
     """Writes the report of a study that has ended, and logs it."""
-    write_report(plan, folder, found)
-    log_study(plan, folder, found)
+    study = study_of(plan, found)
+    write_report(plan, folder, study)
+    log_study(plan, folder, study)
 
 
 def test_a_study_is_one_run_with_table_importances_and_report(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_a_study_is_one_run_with_table_importances_and_report(tmp_path: Path) ->
     [row] = logged["history"]
     assert row["table.nrows"] == 13
     assert wandb_reader.table(tmp_path, row, "table")[2][:5] == [2, "complete", 3, pytest.approx(0.2), 0.52]
-    assert row["importance/val/accuracy_table.nrows"] == 2
+    assert row["importance_table.nrows"] == 2
     [report] = tmp_path.glob(f"wandb/offline-run-*/files/{row['report.path']}")
     assert "Best setting: trial 11" in report.read_text()
 
