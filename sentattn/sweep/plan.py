@@ -265,7 +265,8 @@ def check_pruner(pruner: Node, objectives: int, repeats: int) -> list[Fault]:
     faults = _check("pruner", pruner)
     if name in PRUNERS and name != NO_PRUNER and (objectives > 1 or (name == REPEATS_PRUNER) != (repeats > 1)):
         count = f"{objectives} objective{'s' * (objectives > 1)} and repeats={repeats}"
-        message = f"pruner={name} cannot be used with {count}: type pruner={default} or pruner={NO_PRUNER}."
+        advice = " or ".join(f"pruner={legal}" for legal in dict.fromkeys((default, NO_PRUNER)))
+        message = f"pruner={name} cannot be used with {count}: type {advice}."
         faults.append(Fault("pruner", "conflict", message))
     return faults
 
