@@ -20,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from sentattn.config import types
-from sentattn.config.arguments import NOT_TYPED, Argument, read, split_folders
+from sentattn.config.arguments import Argument, read, split_folders
 from sentattn.config.checks import STATE_DATA, Composition, check_combinations, check_settings, flat
 from sentattn.config.groups import LIST_GROUPS, MISSING_VALUE, Choices, conf_dir, defaults, get_path, load
 from sentattn.config.hashing import WORD_TOKENIZERS, reads_states
@@ -44,7 +44,7 @@ def compose(args: Sequence[str], *, trust: bool = False) -> Tree:
     """Composes settings from `conf/` and typed arguments; with `trust` these may name the classes of callbacks.
 
     Raises:
-        SettingError: With all faults, in the order in which they were typed.
+        SettingError: With all faults.
     """
     c = _read(args, trust)
     picks, values = _pick(c, c.typed)
@@ -62,7 +62,7 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
         trust: Whether the saved settings may name any class; see `sentattn.config.targets`.
 
     Raises:
-        SettingError: With all faults, in the order in which they were typed.
+        SettingError: With all faults.
     """
     c = _read(args, trust)
     c.saved = check_targets(settings, c.choices, trust=trust)
@@ -189,12 +189,12 @@ def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
     try:
         size = width(vectors)
     except DataError as error:
-        c.faults.append((c.position(VECTORS), error.faults[0]))
+        c.faults += error.faults
         return values
     if SIZE in typed and typed[SIZE].value != size:
         message = f"{typed[SIZE]} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."
         c.refuse(typed[SIZE], "conflict", message)
-    return [Argument(NOT_TYPED, SIZE, str(size), size), *values]
+    return [Argument(SIZE, str(size), size), *values]
 
 
 def _with_width(c: Composition, values: list[Argument]) -> list[Argument]:
@@ -209,8 +209,8 @@ def _with_width(c: Composition, values: list[Argument]) -> list[Argument]:
             try:
                 size = open_states(file, key, typed.get(CACHE, get_path(c.written, CACHE))).states_MD.shape[1]
             except DataError as error:
-                c.faults.append((c.position(key), error.faults[0]))
-    return [Argument(NOT_TYPED, SIZE, str(size), size), *values]
+                c.faults += error.faults
+    return [Argument(SIZE, str(size), size), *values]
 
 
 def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
@@ -227,7 +227,7 @@ def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
             f"{typed[TOKENIZER_KEY]} does not fit {ENCODER_KEY}={name}, which has a tokenizer of its own: leave it out."
         )
         c.refuse(typed[TOKENIZER_KEY], "conflict", message)
-    filled = [] if name == MISSING_VALUE else [Argument(NOT_TYPED, TOKENIZER_KEY, name, name)]
+    filled = [] if name == MISSING_VALUE else [Argument(TOKENIZER_KEY, name, name)]
     return [*filled, *values]
 
 
