@@ -203,11 +203,10 @@ def _closest_key(composition: Composition, word: str) -> str:
     """Returns the closest spelling of a whole key, or of its last part (`hops` for `model.attention.hops`)."""
     top = [group for group in composition.choices.groups() if "/" not in group] + [*TOP, *COMMAND_KEYS]
     paths = [path for path in leaves(composition.settings) if path != word]
-    last = {path.rpartition(".")[2]: path for path in reversed([*paths, *TOP])}
-    near = last.get(word) or closest(word, [*top, *(paths if "." in word else [])])
-    used = [name for name, path in last.items() if composition.value(path) is not None]  # before what is at its default
-    near = near or last.get(closest(word, used, cutoff=0.75) or closest(word, last, cutoff=0.75), "")
-    near = near or closest(word, paths)
+    names = {path.rpartition(".")[2]: path for path in reversed([*paths, *TOP])}
+    names |= {path: path for path in [*paths, *top]}
+    used = [name for name, path in names.items() if composition.value(path) is not None]  # before those at a default
+    near = names.get(closest(word, used, cutoff=0.75) or closest(word, names, cutoff=0.75))
     return f" Did you mean {near!r}?" if near else f" At the top there are {', '.join(top)}."
 
 
