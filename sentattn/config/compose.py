@@ -8,7 +8,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import cast
 
 from hydra import compose as hydra_compose
@@ -23,7 +23,7 @@ from sentattn.config import types
 from sentattn.config.arguments import Argument, read, split_folders
 from sentattn.config.checks import STATE_DATA, Composition, check_combinations, check_settings, flat
 from sentattn.config.groups import LIST_GROUPS, MISSING_VALUE, Choices, conf_dir, defaults, get_path, load
-from sentattn.config.hashing import WORD_TOKENIZERS, reads_states
+from sentattn.config.hashing import WORD_TOKENIZERS, counted, default, reads_states
 from sentattn.config.parameters import known, source_hash, type_of
 from sentattn.config.schema import CHOICES_KEY, CODE_KEY, KEPT_BY_TRAINED_MODEL, RAW, REFERENCE, TOP, TRAIN
 from sentattn.config.targets import TARGET_KEY, check_targets, is_own, targets_in
@@ -36,6 +36,8 @@ ENCODER_KEY, REVISION_KEY, TOKENIZER_KEY = "model.embedding.name", "model.embedd
 PRETRAINED = "sentattn.models.pretrained.Pretrained"
 LENGTH_OF_WORDS, LENGTH_OF_PIECES = 600, 256
 """What `data.max_length=null` stands for, with a tokenizer of words and with one of subwords."""
+IN_LABEL = ("_target_", "_code_", "name", "freeze_attention", "attend")
+"""Settings of a model that its label says."""
 HYDRA = threading.Lock()
 """Held while Hydra composes, whose state belongs to the process."""
 
@@ -96,6 +98,26 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
         others = {name: choice for name, choice in c.chosen.items() if not f"{name}/".startswith(f"{group}/")}
         c.chosen = others | {name: chosen[name] for name in chosen if f"{name}/".startswith(f"{group}/")}
     return _checked(c, values, is_trained=only is not None)
+
+
+def changes(settings: Node) -> Tree:
+    """Returns the experiment, and the values in the parts of a model that its choices do not have, by key.
+
+    Together with the label they say how a run differs from its variant: `structured` and `{"model.attention.hops": 8}`.
+    """
+    choices, chosen = Choices.of(), settings.get(CHOICES_KEY) or {"model": settings["model"]["name"]}
+    usual, _ = _composed({group: name for group, name in chosen.items() if name in choices.names(group)}, choices)
+    values = {"experiment": chosen.get("experiment"), ENCODER_KEY: Path(get_path(settings, ENCODER_KEY) or "").name}
+    if reads_states(settings):
+        values["data.train"] = Path(get_path(settings, "data.train") or "").name
+    changed = {path: value for path, value in values.items() if value}
+    for path, value in counted(settings).items():
+        expected = get_path(usual, path)
+        legal = (expected,) if expected is not None else (None, *default(settings, path))
+        in_model = path.startswith("model.") and path.rpartition(".")[2] not in IN_LABEL
+        if in_model and value not in legal and not str(expected).startswith("${"):
+            changed[path] = value
+    return changed
 
 
 def _record(c: Composition, key: str) -> dict[str, str]:
