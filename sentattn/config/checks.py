@@ -210,12 +210,8 @@ def _closest_key(composition: Composition, word: str) -> str:
     return f" Did you mean {near!r}?" if near else f" At the top there are {', '.join(top)}."
 
 
-def check_combinations(composition: Composition) -> None:
-    """Adds the faults of combinations to a composition."""
-    composition.faults += _conflicts(composition)
-
-
-def _conflicts(c: Composition) -> Iterator[Fault]:
+def conflicts(c: Composition) -> Iterator[Fault]:
+    """Yields the faults of combinations."""
     yield from _nothing_learned(c)
     yield from _words_alone(c)
     yield from _states_alone(c)
@@ -280,7 +276,7 @@ def _nothing_learned(c: Composition) -> Iterator[Fault]:
 
 
 def _states_alone(c: Composition) -> Iterator[Fault]:
-    """Refuses states without a model of states, the reverse, and settings of words with them."""
+    """Refuses states without a model of states, the reverse, and n-grams of words with them."""
     has_states = c.value(f"data.{TARGET_KEY}") == STATE_DATA
     if reads_states(c.settings) != has_states:
         message = "data=states needs a model that reads states: type model=states, or model/embedding=states."
@@ -291,22 +287,20 @@ def _states_alone(c: Composition) -> Iterator[Fault]:
         return
     if not any(c.value(f"data.{split}") for split in ("train", "val", "test")):
         yield Fault("data.train", "missing", "data=states has no states: type data.train=FILE.")
-    for key in (*OF_WORDS, "data.tokenizer"):
-        if c.is_typed(key) and c.value(key) is not None:
-            yield Fault(key, "no_effect", f"{key}={as_typed(c.value(key))} has no effect on states: leave it out.")
     if c.chosen.get("model/wide", "none") != "none":
         yield Fault("model/wide", "conflict", "model/wide reads n-grams of words, and states have none: leave it out.")
 
 
 def _words_alone(c: Composition) -> Iterator[Fault]:
-    """Refuses settings of words where a subword tokenizer or a pretrained encoder reads the texts."""
-    tokenizer = str(c.value("data.tokenizer"))
-    if tokenizer in WORD_TOKENIZERS:
+    """Refuses settings of words where subwords or states take the place of words."""
+    tokenizer, has_states = str(c.value("data.tokenizer")), c.value(f"data.{TARGET_KEY}") == STATE_DATA
+    if tokenizer in WORD_TOKENIZERS and not has_states:
         return
-    if near := closest(tokenizer, WORD_TOKENIZERS):
+    near = "" if has_states else closest(tokenizer, WORD_TOKENIZERS)
+    if near:
         legal = f"Did you mean {near!r}? There are {', '.join(WORD_TOKENIZERS)}, and subwords by a tokenizer.json."
         yield Fault("data.tokenizer", "unknown", f"there is no data.tokenizer={tokenizer}. {legal}")
-    for key in OF_WORDS:
+    where = "on states" if has_states else f"with the subwords of data.tokenizer={tokenizer}"
+    for key in (*OF_WORDS, "data.tokenizer") if has_states else OF_WORDS:
         if c.is_typed(key) and c.value(key) is not None:
-            reason = f"has no effect with the subwords of data.tokenizer={tokenizer}: leave it out."
-            yield Fault(key, "no_effect", f"{key}={as_typed(c.value(key))} {reason}")
+            yield Fault(key, "no_effect", f"{key}={as_typed(c.value(key))} has no effect {where}: leave it out.")

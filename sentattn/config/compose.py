@@ -21,7 +21,7 @@ from yaml import YAMLError
 
 from sentattn.config import types
 from sentattn.config.arguments import Argument, read, split_folders
-from sentattn.config.checks import STATE_DATA, Composition, check_combinations, check_settings, flat
+from sentattn.config.checks import STATE_DATA, Composition, check_settings, conflicts, flat
 from sentattn.config.groups import LIST_GROUPS, MISSING_VALUE, Choices, conf_dir, defaults, get_path, load
 from sentattn.config.hashing import WORD_TOKENIZERS, counted, default, reads_states
 from sentattn.config.parameters import known, source_hash, type_of
@@ -155,7 +155,7 @@ def _checked(c: Composition, values: Sequence[Argument], *, is_trained: bool = F
     _fill_name(c)
     check_settings(c)
     if not is_trained:
-        check_combinations(c)
+        c.faults += conflicts(c)
     c.raise_faults()
     if not is_trained:
         c.code = {path: source_hash(target) for path, target in targets_in(c.settings) if is_own(target)}
