@@ -30,8 +30,7 @@ from sentattn.config.targets import TARGET_KEY, check_targets, is_own, targets_i
 from sentattn.config.types import Node, Tree
 from sentattn.errors import DataError, Fault, SettingError, closest, first_line, suggestion
 
-VECTORS, SIZE, LENGTH = "data.vectors", "model.embedding.size", "data.max_length"
-CACHE = "data.cache_dir"
+VECTORS, SIZE = "data.vectors", "model.embedding.size"
 ENCODER_KEY, REVISION_KEY, TOKENIZER_KEY = "model.embedding.name", "model.embedding.revision", "data.tokenizer"
 PRETRAINED = "sentattn.models.pretrained.Pretrained"
 LENGTH_OF_WORDS, LENGTH_OF_PIECES = 600, 256
@@ -200,41 +199,40 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str]
 
 
 def _fill_size(c: Composition) -> None:
-    """Writes the size of the embedding where files of vectors or states say it; 1 if states are refused."""
+    """Writes the size of the embedding where files of vectors or states say it."""
     vectors = get_path(c.written, VECTORS)
-    size = 1
     if reads_states(c.written):
-        from sentattn.data.readers.states import open_states
-
-        files = {key: get_path(c.written, key) for key in ("data.train", "data.val", "data.test")}
-        for key, file in files.items() if get_path(c.written, f"data.{TARGET_KEY}") == STATE_DATA else ():
-            if not isinstance(file, str):
-                continue
-            try:
-                size = open_states(file, key, get_path(c.written, CACHE)).states_MD.shape[1]
-            except DataError as error:
-                c.faults += error.faults
-    elif not isinstance(vectors, str):
-        return
-    elif type_of(c.written, SIZE) is None:
+        c.written["model"]["embedding"]["size"] = _width_of_states(c)
+    elif isinstance(vectors, str) and type_of(c.written, SIZE) is None:
         message = f"{VECTORS}={vectors} has no effect: the words of this model/embedding have no size to take it from."
         c.fault(VECTORS, "no_effect", message)
-        return
-    elif vectors == TRAIN:
-        return
-    else:
+    elif isinstance(vectors, str) and vectors != TRAIN:
         from sentattn.data.word_vectors import width
 
         try:
-            size = width(vectors)
+            size, typed = width(vectors), get_path(c.written, SIZE)
         except DataError as error:
             c.faults += error.faults
             return
-        typed = get_path(c.written, SIZE)
         if c.is_typed(SIZE) and typed != size:
             message = f"{SIZE}={typed} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."
             c.fault(SIZE, "conflict", message)
-    c.written["model"]["embedding"]["size"] = size
+        c.written["model"]["embedding"]["size"] = size
+
+
+def _width_of_states(c: Composition) -> int:
+    """Returns the width of the states that are read; 1 if there are none, or if they are refused."""
+    from sentattn.data.readers.states import open_states
+
+    size, cache = 1, get_path(c.written, "data.cache_dir")
+    if get_path(c.written, f"data.{TARGET_KEY}") == STATE_DATA:
+        for key in ("data.train", "data.val", "data.test"):
+            try:
+                if isinstance(file := get_path(c.written, key), str):
+                    size = open_states(file, key, cache).states_MD.shape[1]
+            except DataError as error:
+                c.faults += error.faults
+    return size
 
 
 def _fill_tokenizer(c: Composition) -> None:
