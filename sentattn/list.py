@@ -22,9 +22,8 @@ Examples:
 from __future__ import annotations
 
 import sys
-import textwrap
-from collections.abc import Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from sentattn.config.arguments import split_folders
 from sentattn.config.groups import Choices, comment, conf_dir
 from sentattn.config.targets import label
 from sentattn.console import TERMINAL_WIDTH, table_lines
-from sentattn.data.readers.tables import as_columns
 from sentattn.errors import Fault, RunError, SettingError, suggestion
 from sentattn.run import Run
 
@@ -46,8 +44,8 @@ GROUPS = {
     "sweeps": "sweep",
 }
 KINDS = (*GROUPS, "runs")
-LONGEST, NARROWEST = 24, 20
-"""Most characters of a cell, and fewest columns of a model's name."""
+WIDEST = 1000
+"""Columns of a line about a run, so that each is one line."""
 
 
 @command_line.command
@@ -84,45 +82,25 @@ def files(kind: str, choices: Choices) -> list[str]:
 def runs(output_dir: Path) -> list[str]:
     """Returns accuracy, seed, status, data and label of each run under a folder, and below each line the run's path."""
     paths = sorted(output_dir.glob("**/result.json"))
-    if not paths:
-        return []
-    results = [_described(Run(path.parent)) for path in paths]
-    rows = [("val", "test", "seed", "status", "data"), *map(_cells, results)]
-    # So wide that each row is a line: the cells are short.
-    heading, *lines = (f"  {line}" for line in table_lines(rows, align=">>><<", width=2 * TERMINAL_WIDTH))
-    start = max(map(len, lines)) + 2
-    printed = [f"{heading.ljust(start)}model"]
-    for path, result, line in zip(paths, results, lines, strict=True):
-        first, *more = textwrap.wrap(str(result.get("model", "-")), max(NARROWEST, TERMINAL_WIDTH - start)) or [""]
-        printed += [line.ljust(start) + first, *(" " * start + words for words in more), f"    {path.parent}"]
-    return printed
+    rows = [("val", "test", "seed", "status", "data", "model"), *(_cells(Run(path.parent)) for path in paths)]
+    heading, *lines = table_lines(rows, align=">>><<<", width=WIDEST)
+    places = [f"    {path.parent}" for path in paths]
+    printed = [f"  {heading}", *chain.from_iterable(zip((f"  {line}" for line in lines), places, strict=True))]
+    return printed if paths else []
 
 
-def _described(run: Run) -> dict[str, Any]:
-    """Returns the result of a run, with its variant and its parts as `model`, and a table with its file as `data`."""
+def _cells(run: Run) -> tuple[str, ...]:
+    """Returns what a line says of a run; `-` for what cannot be read."""
     result: dict[str, Any] = {"status": "unreadable"}
     with suppress(RunError):
         result = run.result
-    result["data"] = _short(result.get("data", "-"))
     with suppress(RunError, AttributeError, KeyError):  # settings that are damaged
         result["model"] = label(run.settings)
-        data = run.settings["data"]
-        if isinstance(files := data.get("train"), str | list):
-            result["data"] += f" ({_short(', '.join(Path(file).name for file in as_columns(files)))})"
-    return result
-
-
-def _short(value: object) -> str:
-    """Returns a text in one line, without its middle if it is long."""
-    text, half = " ".join(str(value).split()), LONGEST // 2
-    return text if len(text) <= LONGEST else f"{text[:half]}\u2026{text[-half:]}"
-
-
-def _cells(result: Mapping[str, Any]) -> tuple[str, ...]:
     metrics = result.get("metrics")
     values = [metrics.get(name) if isinstance(metrics, dict) else None for name in METRICS]
-    numbers = (_short(f"{value:.4f}") if isinstance(value, float) else "-" for value in values)
-    return (*numbers, *(_short(result.get(key, "-")) for key in ("seed", "status")), result["data"])
+    numbers = (f"{value:.4f}" if isinstance(value, float) else "-" for value in values)
+    texts = (" ".join(str(result.get(key, "-")).split()) for key in ("seed", "status", "data", "model"))
+    return *numbers, *texts
 
 
 if __name__ == "__main__":

@@ -1,10 +1,8 @@
 """Upload runs that were logged offline to Weights & Biases, by `wandb sync`.
 
-usage: python -m sentattn.sync [DIR ...] [output_dir=outputs] [minutes=10]
+usage: python -m sentattn.sync [DIR ...]
 
-  DIR         run directories, or folders that hold some
-  output_dir  where runs are looked for when no DIR is given; default outputs
-  minutes     longest time for one run; default 10
+  DIR  run directories, or folders that hold some; default outputs
 
 Each run goes to the server that it was trained for: logger.host, or else WANDB_BASE_URL, or else W&B's own. A run that
 was interrupted and resumed is uploaded as one run. `wandb login` stores the key that an upload needs.
@@ -13,7 +11,7 @@ The exit code is 2 if a run could not be uploaded.
 Examples:
   python -m sentattn.sync
   python -m sentattn.sync outputs/imdb
-  python -m sentattn.sync outputs/demo/structured/20260101-120000-1a2b minutes=60
+  python -m sentattn.sync outputs/demo/structured/20260101-120000-1a2b
 """
 
 from __future__ import annotations
@@ -23,25 +21,24 @@ from pathlib import Path
 
 from sentattn.config import command_line
 from sentattn.errors import Fault, RunError
-
-KEYS = {"output_dir": "str", "minutes": "Positive"}
+from sentattn.run import OUTPUT_FOLDER
 
 
 @command_line.command
 def main(arguments: list[str]) -> None:
     """Runs the command."""
-    values = command_line.raw_arguments(arguments, KEYS, positional="folders")
-    folders = [Path(folder) for folder in values["folders"]] or [Path(values.get("output_dir", "outputs"))]
+    typed = command_line.raw_arguments(arguments, {}, positional="folders")["folders"]
+    folders = [Path(folder) for folder in typed] or [OUTPUT_FOLDER]
     if missing := [path for path in folders if not path.is_dir()]:
         raise RunError(*(Fault(str(path), "not_found", f"{path} is no folder.") for path in missing))
 
-    from sentattn.loggers.wandb.upload import MINUTES, find_runs, upload
+    from sentattn.loggers.wandb.upload import find_runs, upload
 
     runs = find_runs(folders)
     if not runs:
         print(f"No run of W&B in {', '.join(map(str, folders))}: there is nothing to upload.")
         return
-    print(upload(runs, minutes=values.get("minutes", MINUTES)))
+    print(upload(runs))
 
 
 if __name__ == "__main__":

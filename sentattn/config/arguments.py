@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TypeAlias
 
 from sentattn.config.command_line import CONFIG_DIR, reference_fault
 from sentattn.config.groups import Choices
@@ -14,17 +13,12 @@ from sentattn.config.types import as_typed, is_several, parse, parse_names, unqu
 from sentattn.errors import Fault, SettingError, closest
 
 OPTIONS = f"--help, --cfg job, {CONFIG_DIR} FOLDER, -m and --multirun"
-NOT_TYPED = 1 << 30
-"""The position of a fault that belongs to no argument."""
-FaultAt: TypeAlias = tuple[int, Fault]
-"""A fault with the position of the argument that it belongs to."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A typed setting: its place among the arguments, its key, and its value as text and as it is read."""
+    """A typed setting: its key, and its value as text and as it is read."""
 
-    position: int
     key: str
     text: str
     value: object
@@ -58,26 +52,26 @@ def as_arguments(overrides: str | Sequence[str], **options: object) -> list[str]
     return words
 
 
-def read(words: Sequence[str], choices: Choices) -> tuple[list[Argument], list[FaultAt]]:
+def read(words: Sequence[str], choices: Choices) -> tuple[list[Argument], list[Fault]]:
     """Returns the settings that were typed, and the faults of words that are none."""
     arguments: dict[str, Argument] = {}
-    faults: list[FaultAt] = []
+    faults: list[Fault] = []
     for position, word in enumerate(words):
         if position and words[position - 1].startswith("-") and "=" not in word and not word.startswith("-"):
             continue  # the value of an option that is refused
         try:
-            argument = _read(position, word, choices)
+            argument = _read(word, choices)
         except SettingError as error:
-            faults.append((position, error.faults[0]))
+            faults += error.faults
             continue
         other = arguments.setdefault(argument.key, argument)
         if other.text != argument.text:
             message = f"{other.key} is given twice, as {other.text} and as {argument.text}: leave one out."
-            faults.append((position, Fault(other.key, "conflict", message)))
+            faults.append(Fault(other.key, "conflict", message))
     return list(arguments.values()), faults
 
 
-def _read(position: int, word: str, choices: Choices) -> Argument:
+def _read(word: str, choices: Choices) -> Argument:
     key, equals, text = word.partition("=")
     legal = [*choices.groups(), *TOP, *COMMAND_KEYS]
     bare = key.partition("@")[0].lstrip("+~-")
@@ -95,11 +89,11 @@ def _read(position: int, word: str, choices: Choices) -> Argument:
     if fault := reference_fault(key, text):
         raise SettingError(fault)
     if key in RAW or not text:
-        return Argument(position, key, text, parse_names(text) if key in LIST_KEYS else unquoted(text))
+        return Argument(key, text, parse_names(text) if key in LIST_KEYS else unquoted(text))
     if is_several(text):
         message = (
             f"{word}: {key} takes one plain value; a list is written [a,b], a text in quotes, and "
             "`python -m sentattn.train -m`, in Python sentattn.fit_grid, trains several values."
         )
         raise SettingError(Fault(key, "type", message))
-    return Argument(position, key, text, parse(text))
+    return Argument(key, text, parse(text))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sentattn.config import types
-from sentattn.config.arguments import NOT_TYPED, Argument, FaultAt
+from sentattn.config.arguments import Argument
 from sentattn.config.groups import LIST_GROUPS, MISSING_VALUE, Choices, get_path, group_of, load, nodes
 from sentattn.config.hashing import OF_WORDS, WORD_TOKENIZERS, reads_states
 from sentattn.config.parameters import known, leaves, read, settable
@@ -34,7 +34,7 @@ class Composition:
         choices: The configuration folders.
         typed: The arguments.
         trust: Whether they may name classes.
-        faults: Faults so far, with the position of the argument that each belongs to.
+        faults: Faults so far.
         chosen: The choice of each group.
         code: The hash of the source of each class of one's own.
         saved: Saved settings, before arguments are applied.
@@ -44,7 +44,7 @@ class Composition:
 
     choices: Choices
     typed: Sequence[Argument]
-    faults: list[FaultAt]
+    faults: list[Fault]
     chosen: dict[str, str] = field(default_factory=dict)
     saved: Tree = field(default_factory=dict)
     written: Tree = field(default_factory=dict)
@@ -58,30 +58,23 @@ class Composition:
 
     def fault(self, key: str, kind: str, message: str) -> None:
         """Adds a fault of a setting; its message begins with the argument or the choice that the setting came from."""
-        position = self.position(key)
-        typed = next((str(argument) for argument in self.typed if argument.position == position), "")
+        typed = next((str(argument) for argument in self.typed if f"{argument.key}.".startswith(f"{key}.")), "")
         message = message if message.startswith(key) else f"{typed or key}: {message}"
         origin = "" if typed else self._origin(key)
-        self.faults.append((position, Fault(key, kind, f"{origin}: {message}" if origin else message)))
+        self.faults.append(Fault(key, kind, f"{origin}: {message}" if origin else message))
 
     def refuse(self, argument: Argument, kind: str, message: str) -> None:
         """Adds a fault of an argument."""
-        self.faults.append((argument.position, Fault(argument.key, kind, message)))
+        self.faults.append(Fault(argument.key, kind, message))
 
     def raise_faults(self) -> None:
-        """Raises the faults, if there are any, as `SettingError`: in the order typed, none twice."""
-        in_order = sorted(self.faults, key=lambda placed: placed[0])
-        if by_message := {fault.message: fault for _, fault in in_order}:
+        """Raises the faults, if there are any, as `SettingError`, none twice."""
+        if by_message := {fault.message: fault for fault in self.faults}:
             raise SettingError(*by_message.values())
 
     def is_typed(self, key: str) -> bool:
         """Returns whether a setting was typed."""
         return any(argument.key == key for argument in self.typed)
-
-    def position(self, *keys: str) -> int:
-        """Returns the place of the first argument that sets one of these settings, or a setting inside them."""
-        inside = tuple(f"{key}." for key in keys)
-        return next((argument.position for argument in self.typed if f"{argument.key}.".startswith(inside)), NOT_TYPED)
 
     def _origin(self, key: str) -> str:
         """Returns the experiment or the choice that sets a setting, or an empty string."""
@@ -155,9 +148,8 @@ def _node(composition: Composition, path: str, node: object) -> None:
 
 def _argument(composition: Composition, path: str, kind: Kind, value: object) -> None:
     if value == MISSING_VALUE:
-        group = path.rpartition(".")[0].replace(".", "/")
         message = f"{path} has no value: type {path}=VALUE; it must be {types.describe_type(kind)}."
-        composition.faults.append((composition.position(group), Fault(path, "missing", message)))
+        composition.faults.append(Fault(path, "missing", message))
     elif (isinstance(value, Mapping) and TARGET_KEY in value) or (
         value is not None and path.replace(".", "/") in composition.choices.groups()
     ):
@@ -211,28 +203,23 @@ def _closest_key(composition: Composition, word: str) -> str:
     """Returns the closest spelling of a whole key, or of its last part (`hops` for `model.attention.hops`)."""
     top = [group for group in composition.choices.groups() if "/" not in group] + [*TOP, *COMMAND_KEYS]
     paths = [path for path in leaves(composition.settings) if path != word]
-    last = {path.rpartition(".")[2]: path for path in reversed([*paths, *TOP])}
-    near = last.get(word) or closest(word, [*top, *(paths if "." in word else [])])
-    used = [name for name, path in last.items() if composition.value(path) is not None]  # before what is at its default
-    near = near or last.get(closest(word, used, cutoff=0.75) or closest(word, last, cutoff=0.75), "")
-    near = near or closest(word, paths)
+    names = {path.rpartition(".")[2]: path for path in reversed([*paths, *TOP])}
+    names |= {path: path for path in [*paths, *top]}
+    used = [name for name, path in names.items() if composition.value(path) is not None]  # before those at a default
+    near = names.get(closest(word, used, cutoff=0.75) or closest(word, names, cutoff=0.75))
     return f" Did you mean {near!r}?" if near else f" At the top there are {', '.join(top)}."
 
 
-def check_combinations(composition: Composition) -> None:
-    """Adds the faults of combinations to a composition."""
-    for keys, kind, message in _conflicts(composition):
-        composition.faults.append((composition.position(*keys), Fault(keys[0], kind, message)))
-
-
-def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Yields the settings of each conflict, the kind of fault, and the message."""
+def conflicts(c: Composition) -> Iterator[Fault]:
+    """Yields the faults of combinations."""
     yield from _nothing_learned(c)
     yield from _words_alone(c)
     yield from _states_alone(c)
     yield from _folds_alone(c)
     if c.value("data.test_size") == 0 and c.value("test") is True:
-        yield ("data.test_size",), "conflict", "data.test_size=0 leaves no rows to test on: type test=false with it."
+        yield Fault(
+            "data.test_size", "conflict", "data.test_size=0 leaves no rows to test on: type test=false with it."
+        )
     for path in POSITIONS:
         positions, length = c.value(path), c.value(LENGTH)
         if isinstance(positions, int) and (length is None or positions < length):
@@ -240,40 +227,42 @@ def _conflicts(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
                 f"{path}={as_typed(positions)} is too few for texts of {LENGTH}={as_typed(length)} tokens: "
                 f"change one of them, or type {path}=null for a model without positions."
             )
-            yield (path, LENGTH), "conflict", message
+            yield Fault(path, "conflict", message)
     least, most = c.value("trainer.min_epochs"), c.value("trainer.max_epochs")
     if isinstance(least, int) and isinstance(most, int) and least > most:
         message = f"trainer.min_epochs={least} is above trainer.max_epochs={most}: type trainer.max_epochs={least} too."
-        yield ("trainer.min_epochs", "trainer.max_epochs"), "conflict", message
+        yield Fault("trainer.min_epochs", "conflict", message)
     # Lightning would refuse it at the first step: a fused optimizer scales float16 gradients back itself.
     if c.value("optimizer.fused") is True and c.value(PRECISION) == "16-mixed" and c.value(CLIP) is not None:
         mended = f"type {PRECISION}=bf16-mixed, or optimizer.fused=false."
         message = f"{PRECISION}=16-mixed cannot clip gradients with optimizer.fused=true: {mended}"
-        yield (PRECISION,), "conflict", message
+        yield Fault(PRECISION, "conflict", message)
     metric, better = c.value(METRIC), BETTER.get(str(c.value(METRIC)).removeprefix("val/"))
     if c.value(MODE) in ("min", "max") and better not in (None, c.value(MODE)):
         message = f"{MODE}={c.value(MODE)} would keep the worst epoch by {metric}: type {MODE}={better}."
-        yield (MODE, METRIC), "conflict", message
+        yield Fault(MODE, "conflict", message)
 
 
-def _folds_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
+def _folds_alone(c: Composition) -> Iterator[Fault]:
     """Refuses folds with other test or validation rows, and a fold that there is not."""
     folds, fold = c.value(FOLDS), c.value(FOLD)
     if folds is None:
         if fold is not None:
-            yield (FOLD,), "no_effect", f"{FOLD}={as_typed(fold)} has no effect without {FOLDS}=NUMBER: leave it out."
+            yield Fault(
+                FOLD, "no_effect", f"{FOLD}={as_typed(fold)} has no effect without {FOLDS}=NUMBER: leave it out."
+            )
         return
     if isinstance(fold, int) and isinstance(folds, int) and fold >= folds:
-        yield (FOLD, FOLDS), "range", f"{FOLD} must be 0 to {folds - 1} with {FOLDS}={folds}, got {fold}."
+        yield Fault(FOLD, "range", f"{FOLD} must be 0 to {folds - 1} with {FOLDS}={folds}, got {fold}.")
     for key in ("data.val", "data.test", "data.test_size"):
         if (value := c.value(key)) is not None:
             message = f"{FOLDS}={folds} tests each row of data.train once: leave {key}={as_typed(value)} out."
-            yield (key, FOLDS), "conflict", message
+            yield Fault(key, "conflict", message)
     if c.value("test") is False:
-        yield ("test", FOLDS), "conflict", f"{FOLDS}={folds} is for testing: leave test=false out."
+        yield Fault("test", "conflict", f"{FOLDS}={folds} is for testing: leave test=false out.")
 
 
-def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
+def _nothing_learned(c: Composition) -> Iterator[Fault]:
     """Refuses a penalty where the attention has no weights to learn."""
     node, penalty = c.value("model.attention"), c.value(PENALTY)
     if not isinstance(node, Mapping):
@@ -283,37 +272,35 @@ def _nothing_learned(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str
     if isinstance(penalty, int | float) and penalty > 0 and not learns:
         attention = f"{ATTENTION}={c.chosen.get(ATTENTION, node.get(TARGET_KEY))}"
         message = f"{PENALTY}={penalty} has no effect: {attention} has no weights to learn; leave it at 0."
-        yield (PENALTY,), "no_effect", message
+        yield Fault(PENALTY, "no_effect", message)
 
 
-def _states_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Refuses states without a model of states, the reverse, and settings of words with them."""
+def _states_alone(c: Composition) -> Iterator[Fault]:
+    """Refuses states without a model of states, the reverse, and n-grams of words with them."""
     has_states = c.value(f"data.{TARGET_KEY}") == STATE_DATA
     if reads_states(c.settings) != has_states:
         message = "data=states needs a model that reads states: type model=states, or model/embedding=states."
         if not has_states:
             message = "A model with model/embedding=states reads states: type data=states data.train=FILE."
-        yield ("data", "model", "model/embedding"), "conflict", message
+        yield Fault("data", "conflict", message)
     if not has_states:
         return
     if not any(c.value(f"data.{split}") for split in ("train", "val", "test")):
-        yield ("data.train",), "missing", "data=states has no states: type data.train=FILE."
-    for key in (*OF_WORDS, "data.tokenizer"):
-        if c.is_typed(key) and c.value(key) is not None:
-            yield (key,), "no_effect", f"{key}={as_typed(c.value(key))} has no effect on states: leave it out."
+        yield Fault("data.train", "missing", "data=states has no states: type data.train=FILE.")
     if c.chosen.get("model/wide", "none") != "none":
-        yield ("model/wide",), "conflict", "model/wide reads n-grams of words, and states have none: leave it out."
+        yield Fault("model/wide", "conflict", "model/wide reads n-grams of words, and states have none: leave it out.")
 
 
-def _words_alone(c: Composition) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Refuses settings of words where a subword tokenizer or a pretrained encoder reads the texts."""
-    tokenizer = str(c.value("data.tokenizer"))
-    if tokenizer in WORD_TOKENIZERS:
+def _words_alone(c: Composition) -> Iterator[Fault]:
+    """Refuses settings of words where subwords or states take the place of words."""
+    tokenizer, has_states = str(c.value("data.tokenizer")), c.value(f"data.{TARGET_KEY}") == STATE_DATA
+    if tokenizer in WORD_TOKENIZERS and not has_states:
         return
-    if near := closest(tokenizer, WORD_TOKENIZERS):
+    near = "" if has_states else closest(tokenizer, WORD_TOKENIZERS)
+    if near:
         legal = f"Did you mean {near!r}? There are {', '.join(WORD_TOKENIZERS)}, and subwords by a tokenizer.json."
-        yield ("data.tokenizer",), "unknown", f"there is no data.tokenizer={tokenizer}. {legal}"
-    for key in OF_WORDS:
+        yield Fault("data.tokenizer", "unknown", f"there is no data.tokenizer={tokenizer}. {legal}")
+    where = "on states" if has_states else f"with the subwords of data.tokenizer={tokenizer}"
+    for key in (*OF_WORDS, "data.tokenizer") if has_states else OF_WORDS:
         if c.is_typed(key) and c.value(key) is not None:
-            reason = f"has no effect with the subwords of data.tokenizer={tokenizer}: leave it out."
-            yield (key,), "no_effect", f"{key}={as_typed(c.value(key))} {reason}"
+            yield Fault(key, "no_effect", f"{key}={as_typed(c.value(key))} has no effect {where}: leave it out.")

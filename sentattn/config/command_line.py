@@ -22,8 +22,6 @@ GC_THRESHOLD = 50_000
 """New objects after which Python looks for garbage among them, by default 700."""
 WORDS = ("text", "column")
 """Keys that may hold anything."""
-PATHS = ("from", "input", "output", "output_dir", "cache_dir", "plan", "report", "figure", "plot")
-"""Keys that hold a path; some shells do not expand the `~` in `output_dir=~/runs`."""
 OK, FAULT, BROKEN_PIPE, INTERRUPTED = 0, 2, 141, 130
 
 
@@ -132,7 +130,8 @@ def read_values(
             faults.append(fault)
         else:
             texts[key] = text
-            text = os.path.expanduser(text) if key in PATHS else text
+            # Some shells leave the `~` in `output_dir=~/runs`.
+            text = text if key in WORDS else os.path.expanduser(text)
             value = text if types.mismatch(keys[key], text) is None else types.parse(text)
             faults.append(types.fault(key, keys[key], value))
             if not faults[-1]:

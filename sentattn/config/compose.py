@@ -7,8 +7,8 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import cast
 
 from hydra import compose as hydra_compose
@@ -20,22 +20,23 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from sentattn.config import types
-from sentattn.config.arguments import NOT_TYPED, Argument, read, split_folders
-from sentattn.config.checks import STATE_DATA, Composition, check_combinations, check_settings, flat
+from sentattn.config.arguments import Argument, read, split_folders
+from sentattn.config.checks import STATE_DATA, Composition, check_settings, conflicts, flat
 from sentattn.config.groups import LIST_GROUPS, MISSING_VALUE, Choices, conf_dir, defaults, get_path, load
-from sentattn.config.hashing import WORD_TOKENIZERS, reads_states
+from sentattn.config.hashing import WORD_TOKENIZERS, counted, default, reads_states
 from sentattn.config.parameters import known, source_hash, type_of
 from sentattn.config.schema import CHOICES_KEY, CODE_KEY, KEPT_BY_TRAINED_MODEL, RAW, REFERENCE, TOP, TRAIN
 from sentattn.config.targets import TARGET_KEY, check_targets, is_own, targets_in
 from sentattn.config.types import Node, Tree
 from sentattn.errors import DataError, Fault, SettingError, closest, first_line, suggestion
 
-VECTORS, SIZE, LENGTH = "data.vectors", "model.embedding.size", "data.max_length"
-CACHE = "data.cache_dir"
+VECTORS, SIZE = "data.vectors", "model.embedding.size"
 ENCODER_KEY, REVISION_KEY, TOKENIZER_KEY = "model.embedding.name", "model.embedding.revision", "data.tokenizer"
 PRETRAINED = "sentattn.models.pretrained.Pretrained"
 LENGTH_OF_WORDS, LENGTH_OF_PIECES = 600, 256
 """What `data.max_length=null` stands for, with a tokenizer of words and with one of subwords."""
+IN_LABEL = ("_target_", "_code_", "name", "freeze_attention", "attend")
+"""Settings of a model that its label says."""
 HYDRA = threading.Lock()
 """Held while Hydra composes, whose state belongs to the process."""
 
@@ -44,12 +45,12 @@ def compose(args: Sequence[str], *, trust: bool = False) -> Tree:
     """Composes settings from `conf/` and typed arguments; with `trust` these may name the classes of callbacks.
 
     Raises:
-        SettingError: With all faults, in the order in which they were typed.
+        SettingError: With all faults.
     """
     c = _read(args, trust)
     picks, values = _pick(c, c.typed)
     c.written, c.chosen = _composed(picks, c.choices)
-    return _checked(c, _with_tokenizer(c, _with_size(c, values)))
+    return _checked(c, values)
 
 
 def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None = None, trust: bool = False) -> Tree:
@@ -62,7 +63,7 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
         trust: Whether the saved settings may name any class; see `sentattn.config.targets`.
 
     Raises:
-        SettingError: With all faults, in the order in which they were typed.
+        SettingError: With all faults.
     """
     c = _read(args, trust)
     c.saved = check_targets(settings, c.choices, trust=trust)
@@ -95,9 +96,27 @@ def override(settings: Node, args: Sequence[str], *, only: Sequence[str] | None 
         (get_path(c.written, parent) if parent else c.written)[key] = get_path(fresh, group.replace("/", "."))
         others = {name: choice for name, choice in c.chosen.items() if not f"{name}/".startswith(f"{group}/")}
         c.chosen = others | {name: chosen[name] for name in chosen if f"{name}/".startswith(f"{group}/")}
-    if only is not None:  # a trained model, whose size, length and classes go before the data's
-        return _checked(c, values, check_settings)
-    return _checked(c, _with_tokenizer(c, _with_size(c, values)))
+    return _checked(c, values, is_trained=only is not None)
+
+
+def changes(settings: Node) -> Tree:
+    """Returns the experiment, and the values in the parts of a model that its choices do not have, by key.
+
+    Together with the label they say how a run differs from its variant: `structured` and `{"model.attention.hops": 8}`.
+    """
+    choices, chosen = Choices.of(), settings.get(CHOICES_KEY) or {"model": settings["model"]["name"]}
+    usual, _ = _composed({group: name for group, name in chosen.items() if name in choices.names(group)}, choices)
+    values = {"experiment": chosen.get("experiment"), ENCODER_KEY: Path(get_path(settings, ENCODER_KEY) or "").name}
+    if reads_states(settings):
+        values["data.train"] = Path(get_path(settings, "data.train") or "").name
+    changed = {path: value for path, value in values.items() if value}
+    for path, value in counted(settings).items():
+        expected = get_path(usual, path)
+        legal = (expected,) if expected is not None else (None, *default(settings, path))
+        in_model = path.startswith("model.") and path.rpartition(".")[2] not in IN_LABEL
+        if in_model and value not in legal and not str(expected).startswith("${"):
+            changed[path] = value
+    return changed
 
 
 def _record(c: Composition, key: str) -> dict[str, str]:
@@ -120,15 +139,24 @@ def _read(args: Sequence[str], trust: bool) -> Composition:
     return Composition(choices, *read(words, choices), trust=trust)
 
 
-def _checked(c: Composition, values: Sequence[Argument], *checks: Callable[[Composition], None]) -> Tree:
-    """Returns the settings with the values applied, once they pass the checks: by default all."""
+def _checked(c: Composition, values: Sequence[Argument], *, is_trained: bool = False) -> Tree:
+    """Returns the settings with the values applied, once they pass the checks.
+
+    The size, length and classes of a trained model go before those that its data would have.
+    """
     _apply_overrides(c, values)
+    if not is_trained:
+        _fill_size(c)
+        _fill_tokenizer(c)
+    _fill_length(c)
+    _resolve(c)
     _fill_val_by(c)
     _fill_name(c)
-    for check in checks or (check_settings, check_combinations):
-        check(c)
+    check_settings(c)
+    if not is_trained:
+        c.faults += conflicts(c)
     c.raise_faults()
-    if not checks:
+    if not is_trained:
         c.code = {path: source_hash(target) for path, target in targets_in(c.settings) if is_own(target)}
     c.settings["output_dir"] = os.path.expanduser(c.settings["output_dir"])
     return c.settings | {key: record for key, record in ((CHOICES_KEY, c.chosen), (CODE_KEY, c.code)) if record}
@@ -170,65 +198,55 @@ def _pick(c: Composition, arguments: Sequence[Argument]) -> tuple[dict[str, str]
     return picks, [argument for argument in values if not argument.key.startswith(tuple(misspelt))]
 
 
-def _with_size(c: Composition, values: list[Argument]) -> list[Argument]:
-    """Returns the typed values and, before them, the size of the embedding if files of vectors or states say it."""
-    typed = {argument.key: argument for argument in values}
+def _fill_size(c: Composition) -> None:
+    """Writes the size of the embedding where files of vectors or states say it."""
+    vectors = get_path(c.written, VECTORS)
     if reads_states(c.written):
-        return _with_width(c, values)
-    vectors = typed[VECTORS].text if VECTORS in typed else get_path(c.written, VECTORS)
-    if not isinstance(vectors, str) or types.parse(vectors) in (None, ""):
-        return values
-    if type_of(c.written, SIZE) is None:
+        c.written["model"]["embedding"]["size"] = _width_of_states(c)
+    elif isinstance(vectors, str) and type_of(c.written, SIZE) is None:
         message = f"{VECTORS}={vectors} has no effect: the words of this model/embedding have no size to take it from."
         c.fault(VECTORS, "no_effect", message)
-        return values
-    if vectors == TRAIN:
-        return values
-    from sentattn.data.word_vectors import width
+    elif isinstance(vectors, str) and vectors != TRAIN:
+        from sentattn.data.word_vectors import width
 
-    try:
-        size = width(vectors)
-    except DataError as error:
-        c.faults.append((c.position(VECTORS), error.faults[0]))
-        return values
-    if SIZE in typed and typed[SIZE].value != size:
-        message = f"{typed[SIZE]} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."
-        c.refuse(typed[SIZE], "conflict", message)
-    return [Argument(NOT_TYPED, SIZE, str(size), size), *values]
+        try:
+            size, typed = width(vectors), get_path(c.written, SIZE)
+        except DataError as error:
+            c.faults += error.faults
+            return
+        if c.is_typed(SIZE) and typed != size:
+            message = f"{SIZE}={typed} does not fit {VECTORS}={vectors}, which has {size} numbers a word: leave it out."
+            c.fault(SIZE, "conflict", message)
+        c.written["model"]["embedding"]["size"] = size
 
 
-def _with_width(c: Composition, values: list[Argument]) -> list[Argument]:
-    """Returns the typed values and, before them, the width of the states that are read; 1 if they are refused."""
+def _width_of_states(c: Composition) -> int:
+    """Returns the width of the states that are read; 1 if there are none, or if they are refused."""
     from sentattn.data.readers.states import open_states
 
-    size, typed = 1, {argument.key: argument.text for argument in values}
+    size, cache = 1, get_path(c.written, "data.cache_dir")
     if get_path(c.written, f"data.{TARGET_KEY}") == STATE_DATA:
         for key in ("data.train", "data.val", "data.test"):
-            if types.parse(file := typed.get(key, get_path(c.written, key)) or "null") is None:
-                continue
             try:
-                size = open_states(file, key, typed.get(CACHE, get_path(c.written, CACHE))).states_MD.shape[1]
+                if isinstance(file := get_path(c.written, key), str):
+                    size = open_states(file, key, cache).states_MD.shape[1]
             except DataError as error:
-                c.faults.append((c.position(key), error.faults[0]))
-    return [Argument(NOT_TYPED, SIZE, str(size), size), *values]
+                c.faults += error.faults
+    return size
 
 
-def _with_tokenizer(c: Composition, values: list[Argument]) -> list[Argument]:
-    """Returns the typed values and, before them, what a pretrained encoder says of texts: tokenizer and length."""
-    if get_path(c.written, "model.embedding._target_") != PRETRAINED:
-        return values
-    typed = {argument.key: argument for argument in values}
-    name, revision = (
-        typed[key].text if key in typed else str(get_path(c.written, key)) for key in (ENCODER_KEY, REVISION_KEY)
-    )
-    name = name if types.parse(revision) is None else f"{name}@{revision}"
-    if TOKENIZER_KEY in typed and typed[TOKENIZER_KEY].text != name:
-        message = (
-            f"{typed[TOKENIZER_KEY]} does not fit {ENCODER_KEY}={name}, which has a tokenizer of its own: leave it out."
-        )
-        c.refuse(typed[TOKENIZER_KEY], "conflict", message)
-    filled = [] if name == MISSING_VALUE else [Argument(NOT_TYPED, TOKENIZER_KEY, name, name)]
-    return [*filled, *values]
+def _fill_tokenizer(c: Composition) -> None:
+    """Writes the tokenizer of a pretrained encoder, which is its own."""
+    data, encoder, revision = c.written.get("data"), get_path(c.written, ENCODER_KEY), get_path(c.written, REVISION_KEY)
+    if get_path(c.written, "model.embedding._target_") != PRETRAINED or not isinstance(data, dict):
+        return
+    name = encoder if revision is None else f"{encoder}@{revision}"
+    if c.is_typed(TOKENIZER_KEY) and data.get("tokenizer") != name:
+        wrong = f"{TOKENIZER_KEY}={data.get('tokenizer')} does not fit {ENCODER_KEY}={name}"
+        message = f"{wrong}, which has a tokenizer of its own: leave it out."
+        c.fault(TOKENIZER_KEY, "conflict", message)
+    if encoder != MISSING_VALUE:
+        data["tokenizer"] = name
 
 
 def _fill_length(c: Composition) -> None:
@@ -258,10 +276,7 @@ def _fill_name(c: Composition) -> None:
 
 
 def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
-    """Applies typed values to settings, and then resolves references, so that these follow the typed values.
-
-    Unknown keys are applied as well: the check names them.
-    """
+    """Applies typed values to settings; unknown keys as well, since the check names them."""
     for argument in values:
         *parents, last = argument.key.split(".")
         is_class = parents[:-1] == ["callbacks"] and last == TARGET_KEY
@@ -286,7 +301,10 @@ def _apply_overrides(c: Composition, values: Sequence[Argument]) -> None:
             # The text itself where only a text is legal: `group=2026` is a name, not a number.
             legal = [value for value in (parsed, argument.text) if kind and types.mismatch(kind, value) is None]
             node[last] = legal[0] if legal else argument.value
-    _fill_length(c)
+
+
+def _resolve(c: Composition) -> None:
+    """Resolves references, so that they follow the typed values."""
     try:
         c.settings = cast(Tree, OmegaConf.to_container(OmegaConf.create(c.written), resolve=True))
     except OmegaConfBaseException as error:

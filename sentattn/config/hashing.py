@@ -13,12 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from omegaconf import OmegaConf
-
-from sentattn.config.groups import Choices, conf_dir, get_path, group_of, load
+from sentattn.config.groups import conf_dir, get_path, group_of, load
 from sentattn.config.parameters import Signature, known
 from sentattn.config.schema import (
-    CHOICES_KEY,
     CODE_KEY,
     FOLDS,
     LOGS_ALONE,
@@ -26,7 +23,7 @@ from sentattn.config.schema import (
     WITHOUT_EFFECT_ON_RESULT,
     is_in_memory,
 )
-from sentattn.config.targets import TARGET_KEY, is_own, slots
+from sentattn.config.targets import TARGET_KEY, is_own
 from sentattn.config.types import Node, Tree
 
 WORD_TOKENIZERS = ("words", "basic_english", "spacy")
@@ -37,8 +34,6 @@ STATES = "sentattn.models.states.States"
 """The embedding that reads states from files."""
 OF_TUNING = tuple(f"model.embedding.{key}" for key in ("lr", "layer_decay", "tuned_layers", "attention_dropout"))
 """Settings of a pretrained encoder that is tuned."""
-IN_LABEL = ("_target_", "_code_", "name", "freeze_attention", "attend")
-"""Settings of a model that its label says."""
 Condition: TypeAlias = Callable[[Node], bool]
 
 
@@ -150,35 +145,6 @@ def _counted(node: Node, parent: str, idle: set[str]) -> Iterator[tuple[str, Any
         if path == "callbacks" and inner:  # settings without callbacks have none of theirs
             yield path, sorted({name.split(".")[1] for name in inner})
         yield from inner.items()
-
-
-def changes(settings: Node) -> Tree:
-    """Returns the experiment, and the values in the parts of a model that it or their choices do not have, by key.
-
-    Together with the label they say how a run differs from its variant: `structured` and `{"model.attention.hops": 8}`.
-    """
-    choices, chosen = Choices.of(), settings.get(CHOICES_KEY) or {}
-    nodes = [load(conf_dir() / "train.yaml")["model"]]
-    nodes += [{slot: choices.node(f"model/{slot}", name)} for slot, name in slots(settings).items()]
-    nodes += [choices.node("model", chosen.get("model", settings["model"].get("name")))]
-    for group in ("data", "experiment"):
-        if (name := chosen.get(group)) in choices.names(group):
-            nodes.append(load(choices.file(group, name)).get("model", {}))
-    usual = {"model": OmegaConf.to_container(OmegaConf.merge(*nodes), resolve=False)}
-
-    def is_changed(path: str, value: object) -> bool:
-        expected = get_path(usual, path)
-        legal = (expected,) if expected is not None else (None, *default(settings, path))
-        return value not in legal and not str(expected).startswith("${")
-
-    values = {"experiment": chosen.get("experiment"), ENCODER: Path(get_path(settings, ENCODER) or "").name}
-    if reads_states(settings):
-        values["data.train"] = Path(get_path(settings, "data.train") or "").name
-    changed = {path: value for path, value in values.items() if value}
-    for path, value in counted(settings).items():
-        if path.startswith("model.") and path.rpartition(".")[2] not in IN_LABEL and is_changed(path, value):
-            changed[path] = value
-    return changed
 
 
 def default(settings: Node, path: str) -> tuple[Any, ...]:

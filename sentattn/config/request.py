@@ -65,6 +65,7 @@ def read_request(arguments: Sequence[str]) -> Request:
         if resume != AUTO_RESUME:
             settings = override(run.load(resume).settings, folders, trust=trust)
         elif "from" in keys:
+            keys["from"] = keys["from"].removesuffix(f"/{run.CONFIG_FILE}")
             if not Path(keys["from"]).is_file():  # looked up once: another run may be the latest the next time
                 keys["from"] = str(run.load(keys["from"]).path)
             settings = override(read_saved(keys["from"], folders, trust), [*folders, *words], trust=trust)
@@ -84,7 +85,7 @@ def read_request(arguments: Sequence[str]) -> Request:
         raise SettingError(*dict.fromkeys(faults))
     own = {key: value for key, value in keys.items() if key in Request.__dataclass_fields__}
     has_encoder = any(word.startswith(f"{ENCODER_KEY}=") for word in words)
-    origin = None if has_encoder or "from" not in keys else _run_directory(keys["from"])
+    origin = None if has_encoder or "from" not in keys or Path(keys["from"]).is_file() else Path(keys["from"])
     return Request(Settings.of(settings), origin=origin, **own)
 
 
@@ -122,7 +123,9 @@ def read_saved(path: str, folders: Sequence[str] = (), trust: bool = False) -> T
     """
     file = Path(path)
     if not file.is_file():
-        return _of_run(run.load(path))
+        saved = run.load(path)
+        # A trial of a sweep is not tested, but a training that starts from it is.
+        return saved.settings | ({"test": True} if saved.is_trial else {})
     try:
         loaded = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (*MALFORMED, yaml.YAMLError) as error:
@@ -131,7 +134,7 @@ def read_saved(path: str, folders: Sequence[str] = (), trust: bool = False) -> T
     if isinstance(loaded, dict) and OVERRIDES_KEY in loaded:
         return _composed(loaded[OVERRIDES_KEY], file, folders, trust)
     if isinstance(loaded, dict) and all(isinstance(loaded.get(group), dict) for group in ("data", "model")):
-        return _of_run(run.Run(file.parent)) if file.name == run.CONFIG_FILE else run.take_format(file, loaded)
+        return run.take_format(file, loaded)
     message = (
         f"from={file} does not contain the settings of a training: it needs all of them, as a run's {run.CONFIG_FILE}, "
         f"or a list such as {OVERRIDES_KEY}: [model=structured, data=imdb]."
@@ -148,19 +151,6 @@ def _read_start(path: str, faults: list[Fault]) -> str:
     except UserError as error:
         faults += (replace(fault, key=INIT_FROM, message=f"{INIT_FROM}: {fault}") for fault in error.faults)
     return path
-
-
-def _run_directory(path: str) -> Path | None:
-    """Returns the run directory that `read_saved` reads, or None where it reads another file."""
-    file = Path(path)
-    if not file.is_file():
-        return file
-    return file.parent if file.name == run.CONFIG_FILE else None
-
-
-def _of_run(saved: run.Run) -> Tree:
-    """Returns the settings of a run. A trial of a sweep is not tested, but a training that starts from it is."""
-    return saved.settings | ({"test": True} if saved.is_trial else {})
 
 
 def _composed(arguments: object, file: Path, folders: Sequence[str], trust: bool) -> Tree:

@@ -114,13 +114,9 @@ def label(settings: Node) -> str:
 def slots(settings: Node) -> dict[str, str]:
     """Returns the choice that each part of a run's model is, such as `{"encoder": "bilstm", "attention": "max", ...}`.
 
-    Settings that record no choice have the variant's own where the class is that of it, else the name of the class.
+    A part whose choice is not recorded has the name of its class.
     """
-    model, recorded, choices = settings["model"], settings.get(CHOICES_KEY) or {}, Choices.of()
-    preset = choices.parts(model.get("name"))
-    names = {}
-    for slot in (slot for slot in MODEL_SLOTS if isinstance(model.get(slot), Mapping)):
-        group, target = f"model/{slot}", str(model[slot].get(TARGET_KEY))
-        is_usual = choices.node(group, preset.get(slot)).get(TARGET_KEY) == target
-        names[slot] = recorded.get(group) or (str(preset[slot]) if is_usual else target.rpartition(".")[2])
-    return names
+    model, recorded = settings["model"], settings.get(CHOICES_KEY) or {}
+    parts = {slot: model[slot] for slot in MODEL_SLOTS if isinstance(model.get(slot), Mapping)}
+    classes = {slot: str(node.get(TARGET_KEY)).rpartition(".")[2] for slot, node in parts.items()}
+    return {slot: recorded.get(f"model/{slot}") or name for slot, name in classes.items()}

@@ -21,8 +21,8 @@ import yaml
 from pytorch_lightning.loggers import CSVLogger, Logger
 
 from sentattn.build import instantiate
+from sentattn.config.compose import changes
 from sentattn.config.groups import nodes
-from sentattn.config.hashing import changes
 from sentattn.config.parameters import known
 from sentattn.config.targets import TARGET_KEY, label, slots
 from sentattn.config.types import Node, Whole, format_values

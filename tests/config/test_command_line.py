@@ -107,7 +107,7 @@ def test_raw_arguments_are_taken_as_typed() -> None:
     assert given == {"text": text, "batch_size": 8, "show": True, "format": "json", "run": "7"}
 
 
-def test_the_folder_of_the_user_is_expanded_in_paths_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_the_user_is_expanded_save_in_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     words = ["output_dir=~/runs", "report=~/a.html", "text=~/text"]
     given = command_line.raw_arguments(words, {"output_dir": "str", "report": "str | None", "text": "str"})

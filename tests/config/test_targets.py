@@ -257,14 +257,11 @@ def test_the_label_names_exchanged_parts(words: list[str], expected: str) -> Non
     assert label(compose(words)) == expected
 
 
-def test_the_label_of_settings_without_choices_names_the_class_of_another_part() -> None:
-    settings = {key: value for key, value in compose(["model/wide=ngrams"]).items() if key != "choices"}
+def test_a_part_without_a_recorded_choice_has_the_name_of_its_class() -> None:
+    settings = compose(["model/wide=ngrams"])
+    del settings["choices"]["model/wide"]
     assert label(settings) == "structured, wide=WideNGrams"
-    settings = {key: value for key, value in compose([]).items() if key != "choices"}
-    assert label(settings) == "structured"
-    settings["model"]["attention"] = {"_target_": "my.folder.Query", "hops": 2}
-    assert label(settings) == "structured, attention=Query"
-    assert slots(settings)["attention"] == "Query"
+    assert slots(settings)["wide"] == "WideNGrams"
 
 
 def test_the_label_of_another_variant_is_its_name() -> None:

@@ -13,8 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 import wandb
 from encoder_files import write_encoder
-from hypothesis import given
-from hypothesis import strategies as st
 from refusals import assert_refused
 from runs_alike import rows
 from tiny import tiny
@@ -29,7 +27,7 @@ from sentattn.data.hub import content_hash
 from sentattn.loggers import LoggedRun, wandb_logger
 from sentattn.loggers.wandb import run as wandb_run
 from sentattn.loggers.wandb import upload
-from sentattn.loggers.wandb.run import LEGIBLE, WandbGuard, legible_rows
+from sentattn.loggers.wandb.run import WandbGuard
 from sentattn.prediction.model import LoadedRun
 from sentattn.prediction.prediction import Prediction
 from sentattn.rendering.png import picture
@@ -362,16 +360,3 @@ def test_the_drawn_weights_are_those_of_the_best_epoch(run: LoadedRun, drawn: li
         [own] = run.predict([prediction.text])
         assert prediction.probabilities == pytest.approx(own.probabilities, abs=1e-6)
         assert prediction.attention[0] == pytest.approx(own.attention[0], abs=1e-6)
-
-
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 90)), min_size=1, max_size=30), st.integers(0, 12))
-def test_legible_rows_are_of_all_classes_in_turn(rows: list[tuple[int, int]], count: int) -> None:
-    labels, lengths = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
-    chosen = legible_rows(labels, lengths, count)
-    assert len(chosen) == len(set(chosen)) == min(count, len(rows))
-    numbers = [sum(labels[row] == label for row in chosen) for label in set(labels.tolist())]
-    if len(rows) > count and all((labels == label).sum() * 3 >= len(rows) for label in set(labels.tolist())):
-        assert max(numbers) - min(numbers) <= 1
-    for row in chosen:
-        nearer = abs(lengths - LEGIBLE) < abs(lengths[row] - LEGIBLE)
-        assert set(np.flatnonzero(nearer & (labels == labels[row])).tolist()) <= set(chosen)

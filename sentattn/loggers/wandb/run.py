@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -183,9 +182,9 @@ def _is_online(logger: Any) -> bool:
 def _texts_to_draw(logger: WandbGuard, data: TextData) -> dict[str, tuple[str, str]]:
     """Returns text and caption by the name of the picture."""
     split = data.split("val")
+    rows = np.argsort(np.abs(split.lengths - LEGIBLE), kind="stable")[: logger.examples].tolist()
     texts = {
-        f"row_{row}": (split.texts(row), f"validation row {row}: {data.labels[split.labels[row]]}")
-        for row in legible_rows(split.labels, split.lengths, logger.examples)
+        f"row_{row}": (split.texts(row), f"validation row {row}: {data.labels[split.labels[row]]}") for row in rows
     }
     return texts | {f"text_{n}": (text, f"text {n}") for n, text in enumerate(logger.texts, start=1)}
 
@@ -242,11 +241,3 @@ def _tables(logger: WandbGuard, data: TextData, probabilities: Mapping[str, NDAr
             table.add_data(int(split.row[row]), shortened, label, names[best], probability)
         media["val/predictions"] = table
     return media
-
-
-def legible_rows(labels: NDArray[np.int64], lengths: NDArray[np.int64], count: int) -> list[int]:
-    """Returns rows of each class in turn, those closest to `LEGIBLE` tokens first; ties in the order of the split."""
-    closest = np.argsort(np.abs(lengths - LEGIBLE), kind="stable")
-    by_class = [closest[labels[closest] == label].tolist() for label in np.unique(labels)]
-    turns = chain.from_iterable(zip_longest(*by_class))
-    return [row for row in turns if row is not None][:count]
