@@ -232,7 +232,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
             `sweeps/default.yaml`, and so does one that gives no range, save that it resumes a study by its name.
 
     Raises:
-        SettingError: With all faults, those of the file first.
+        SettingError: With all faults.
     """
     words, folders = split_folders(arguments)
     words, is_shown = take_cfg(_with_stored(words))
@@ -271,8 +271,7 @@ def read_plan(arguments: Sequence[str]) -> Plan:
         if is_default and {fault.key for fault in faults} & (draft.texts.keys() - {key for key, _, _ in entries}):
             message = "No range is typed, and so sweep=default is read: type a range, or sweep=FILE."
             faults.append(Fault(SWEEP, "conflict", message))
-        positions = {word.partition("=")[0]: position for position, word in enumerate(arguments)}
-        raise SettingError(*sorted(dict.fromkeys(faults), key=lambda fault: positions.get(fault.key, -1)))
+        raise SettingError(*dict.fromkeys(faults))
     name = name or f"{'models' if 'model' in first else settings[0]['model']['name']}-{settings[0]['data']['name']}"
     started = {key: text for key, text, _ in entries if key != TRUST}
     started |= {key: draft.texts[key] for key in RUNS if key in draft.texts}  # the run that was the latest
