@@ -23,7 +23,7 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
               texts, with pairs its first 10)
   format      text (default) or json, one object a line; its `unknown` lists the indices of the tokens that are not in
               the model's vocabulary, `cut` is true where the text is longer than the model reads, and of a model with a
-              wide part its `parts` are the logits of attention and wide, and its `ngrams` those that change them most
+              wide part its `parts` are the logits of attention and wide
   pairs       true or false: token-to-token weights too, where the model has them, as a map with the tokens
               on both axes (plot=FILE.html), as lists of rows (json) or as the largest ones (text); default true
               for text=, false for input=, since they grow with the square of the length

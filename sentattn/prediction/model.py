@@ -30,11 +30,11 @@ from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.states import StateTable, StateTokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Clip, Encoded, Tokenizer
 from sentattn.errors import MALFORMED, DataError, Fault, RunError, SettingError, UserError, first_line
-from sentattn.models.classifier import TextClassifier, WideTerms
+from sentattn.models.classifier import TextClassifier
 from sentattn.models.states import States
 from sentattn.models.wide import WideAndDeep
 from sentattn.prediction.frames import Columns, as_texts, prediction_columns, prediction_values, read_texts
-from sentattn.prediction.prediction import OPTIONS, TIE, NGram, Prediction, Predictions, TokenWeights
+from sentattn.prediction.prediction import OPTIONS, TIE, Prediction, Predictions, TokenWeights
 from sentattn.run import LABELS_FILE, MODEL_FOLDER, WEIGHTS_FILE, Run
 
 MODEL_CONFIG_FILE, TOKENIZER_FILE = "config.yaml", "tokenizer.json"
@@ -45,8 +45,8 @@ TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
 TEXT_OPTIONS: dict[str, Kind] = {"max_length": Count | None, "clip": Clip}
 """Those that its tokenizer's file does not hold, and their types."""
 
-CHUNK_BATCHES, MOST_NGRAMS = 16, 10
-"""Batches that are sorted by length together, and most n-grams of a prediction."""
+CHUNK_BATCHES = 16
+"""Batches that are sorted by length together."""
 
 
 class Classifier:
@@ -193,13 +193,11 @@ class Classifier:
         output = self.model(tokens_BL.to(device), mask_BL.to(device), pairs=pairs)
         probabilities_BC = output.logits_BC.float().softmax(dim=-1).cpu().tolist()
         parts: list[tuple[str, Tensor]] = []
-        ngrams: list[list[NGram]] = [[] for _ in texts]
         ngram_weights_BL: Tensor | None = None
         if output.wide is not None and isinstance(self.model, WideAndDeep):
             shares = (self.model.deep_share, self.model.wide_share)
             logits = zip(self.model.part_logits(output).items(), shares, strict=False)
             parts = [(part, (share * logits_BC).float().cpu()) for (part, logits_BC), share in logits]
-            ngrams = self._ngrams(self.model, output.wide.terms, tokens_BL.shape[1])
             attention_BOL = self.model.wide.attention(output.states_BLD, mask_BL.to(device))
             if attention_BOL is not None:
                 counts_BOL, _ = self.model.ngram_terms(output.wide.terms, attention_BOL)
@@ -217,27 +215,9 @@ class Classifier:
                 pairs=None if pairs_BHLL is None else pairs_BHLL[row, :, :length, :length].tolist(),
                 unknown=np.flatnonzero(encoding.ids == UNKNOWN_ID).tolist(),
                 parts={part: dict(zip(self.labels, logits_BC[row].tolist(), strict=True)) for part, logits_BC in parts},
-                ngrams=ngrams[row],
                 ngram_weights=None if ngram_weights_BL is None else ngram_weights_BL[row, :length].tolist(),
                 are_pieces=isinstance(self.tokenizer, PieceTokenizer),
             )
-
-    def _ngrams(self, model: WideAndDeep, terms: WideTerms, length: int) -> list[list[NGram]]:
-        """Returns the n-grams of each text that add most to the logit of a class, relative to the mean of all."""
-        terms_BGC = (model.wide_share * terms.terms_BGC + model.deep_share * terms.attended_BGC).float()
-        terms_BGC = terms_BGC - terms_BGC.mean(dim=-1, keepdim=True)
-        effects_BK, order_BK = terms_BGC.abs().amax(dim=-1).topk(min(MOST_NGRAMS, terms_BGC.shape[1]))
-        places_BK = terms.places_BG.gather(1, order_BK)
-        orders = model.wide.orders
-        result = []
-        for effects_K, order_K, places_K, terms_GC in zip(effects_BK, order_BK, places_BK, terms_BGC, strict=True):
-            ngrams = []
-            for g, place in zip(order_K[effects_K > 0].tolist(), places_K.tolist(), strict=False):
-                i, last = divmod(place, length)
-                logits = dict(zip(self.labels, terms_GC[g].tolist(), strict=True))
-                ngrams.append(NGram((last + 1 - orders[i], last + 1), logits))
-            result.append(ngrams)
-        return result
 
 
 def token_rows(model: WideAndDeep, counts_BOL: Tensor, mask_BL: Tensor) -> Tensor:
