@@ -35,7 +35,6 @@ def test_an_export_is_printed_and_not_replaced_by_the_next(
     for part in (f"{graph}: ", f"{graph.stat().st_size / 1e6:.1f} MB", "opset 18"):
         assert part in first
     assert re.findall(r"\d\.\de-\d\d", first)
-    assert re.findall(r"\d x \d", first) == ["1 x 1", "1 x 2", "3 x 7", "1 x 9"]
     assert second == f'read a text with it: python {untrained.path / "onnx" / "predict.py"} "This movie is amazing"'
     before = {file: file.read_bytes() for file in (untrained.path / "onnx").iterdir()}
     assert export.main(["run=latest"]) == 2

@@ -117,7 +117,7 @@ def test_the_description_has_ids_of_the_file_and_no_path(
     }
     assert named == {"before": [(SPECIAL.index("[CLS]"), "[CLS]")], "after": [(SPECIAL.index("[SEP]"), "[SEP]")]}
     assert (config["padding"], config["unknown"]) == (SPECIAL.index("[PAD]"), SPECIAL.index("[UNK]"))
-    assert (config["tokenizer"], config["lowercase"]) == ("pieces", None)
+    assert config["tokenizer"] == "pieces"
     assert str(encoder) not in content
 
 
