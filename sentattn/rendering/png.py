@@ -1,4 +1,7 @@
-"""Heat maps of attention as a picture (PNG, PDF or SVG): words are columns, hops are rows."""
+"""Heat maps of attention as a picture (PNG, PDF or SVG): words are columns, hops are rows.
+
+The font is that of matplotlib's own settings (`font.family` in a `matplotlibrc`).
+"""
 
 from __future__ import annotations
 
@@ -41,13 +44,6 @@ LETTERS, MAX_CLASSES = 100, 4  # of a line of notes, and next to a label
 GREY, FRAME = "#666666", "#d9d9d9"
 # Steep at its beginning: in a long text most weights are small compared with the largest.
 COLORS = ((0.0, "#ffffff"), (0.1, "#ffe3bf"), (0.3, "#ffb561"), (0.65, "#f07d0a"), (1.0, "#a94400"))
-FONT = "DejaVu Sans"  # matplotlib's own
-# For characters that it lacks, where they are installed.
-FALLBACKS = (
-    "Noto Sans CJK SC", "Noto Sans CJK JP", "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Yu Gothic",
-    "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari",
-    "Segoe UI Symbol", "Noto Emoji", "Symbola",
-)  # fmt: skip
 
 
 def picture(predictions: Sequence[Prediction], form: str = "png") -> bytes:
@@ -88,19 +84,10 @@ def draw(predictions: Sequence[Prediction]) -> Figure:
     return figure
 
 
-@functools.cache
-def families() -> list[str]:
-    """Returns the fonts that are tried for a character, in this order."""
-    from matplotlib.font_manager import fontManager
-
-    installed = fontManager.get_font_names()
-    return [FONT, *(name for name in FALLBACKS if name in installed)]
-
-
 def _font(size: float, weight: str = "normal") -> FontProperties:
     from matplotlib.font_manager import FontProperties
 
-    return FontProperties(family=families(), size=size, weight=weight)
+    return FontProperties(size=size, weight=weight)
 
 
 @functools.cache
