@@ -4,15 +4,13 @@
 const byId = (id) => document.getElementById(id);
 const models = [...document.querySelectorAll(".model")], area = byId("text"), filters = byId("filters");
 const toggles = [...document.querySelectorAll("#shown input")], EXTRAS = ["pairs", "gradients"];
-const authorization = { Authorization: "Bearer " + (new URLSearchParams(location.search).get("token") || "") };
 let steps = [], asked = 0, listed = 0, first = 0, linkedRow = "";
 
 async function ask(path, body) {
   let response;
   try {
-    response = await fetch(path, body ? {
-      method: "POST", headers: { ...authorization, "Content-Type": "application/json" }, body: JSON.stringify(body) }
-      : { headers: authorization });
+    response = await fetch(path, body && {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
   } catch {
     throw new Error("The server does not answer. Start it again and repeat; what you typed is kept.");
   }
@@ -146,7 +144,7 @@ function save() {
   const link = new URLSearchParams(steps.length ? { text: steps.at(-1).text, row: chosen ? nameOf(chosen) : "" } : {});
   if (steps.length) for (const model of shown) link.append("model", model.querySelector("h2").textContent);
   for (const extra of EXTRAS) if (byId(extra).checked) link.append("show", extra);
-  try { history.replaceState(null, "", location.pathname + location.search + "#" + link); } catch { /* too often, or too long */ }
+  try { history.replaceState(null, "", "#" + link); } catch { /* too often, or too long */ }
 }
 
 // Shows what the fragment of the address says; false where it says nothing.
@@ -289,7 +287,7 @@ async function pick(row, isAsked = true) {
 
 async function list(from, isFirst = false) {
   const turn = ++listed;
-  const values = new URLSearchParams([...new FormData(filters)].filter(([, value]) => value));
+  const values = new URLSearchParams(new FormData(filters));
   try {
     const answer = await ask("/api/rows?" + values + "&start=" + from);
     if (turn !== listed) return;
