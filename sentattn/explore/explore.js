@@ -63,7 +63,7 @@ async function start(text) {
 function clear() {
   steps = [];
   byId("models").hidden = true;
-  for (const id of ["undo", "restore"]) enable(id, false);
+  enable("undo", false);
   save();
 }
 
@@ -81,7 +81,6 @@ function show(next) {
   const edits = describe(steps.slice(1));
   byId("models").hidden = false;
   enable("undo", edits);
-  enable("restore", edits);
   const labels = models.map((model, i) => {
     const [before, now] = [model.querySelector(".before"), model.querySelector(".now")];
     const chosen = [...now.querySelectorAll("fieldset input:checked")];
@@ -170,26 +169,15 @@ function toggle() {
   toggles.forEach((input, i) => { models[i].hidden = !input.checked; });
 }
 
-// Predicts steps again; those between the first and the last are predicted when they are shown.
-async function repeat(kept) {
+// Predicts all steps again.
+async function repeat() {
   const answers = [];
-  for (const [i, step] of kept.entries()) {
-    const isShown = i === 0 || i === kept.length - 1;
-    const answer = isShown ? await predict(step.text) : { text: step.text };
+  for (const step of steps) {
+    const answer = await predict(step.text);
     if (!answer) return;
     answers.push({ ...answer, word: step.word, replacement: step.replacement });
   }
   if (answers.length) show(answers);
-}
-
-async function undo() {
-  const rest = steps.slice(0, -1), last = rest.at(-1);
-  if (!last.articles) {
-    const answer = await predict(last.text);
-    if (!answer) return;
-    Object.assign(last, { articles: answer.articles, milliseconds: answer.milliseconds });
-  }
-  show(rest);
 }
 
 // One token of a text is reached by Tab, the others by the arrow keys.
@@ -241,9 +229,8 @@ document.addEventListener("click", (event) => {
 byId("typed").addEventListener("submit", (event) => { event.preventDefault(); start(area.value); });
 area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) start(area.value); });
 area.addEventListener("input", () => about(""));
-byId("undo").addEventListener("click", undo);
-byId("restore").addEventListener("click", () => show(steps.slice(0, 1)));
-for (const extra of EXTRAS) byId(extra).addEventListener("change", () => repeat(steps));
+byId("undo").addEventListener("click", () => show(steps.slice(0, -1)));
+for (const extra of EXTRAS) byId(extra).addEventListener("change", repeat);
 addEventListener("hashchange", follow);
 
 // What is known of the text in the field, where it is a row.
