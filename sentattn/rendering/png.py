@@ -214,10 +214,9 @@ def _text_color(strength: float) -> str:
 
 
 def _others(prediction: Prediction) -> str:
-    """Returns the probabilities of the other classes in their order; of many, the most likely ones."""
-    others = {name: share for name, share in prediction.probabilities.items() if name != prediction.label}
-    likely = sorted(others, key=lambda name: -others[name])[:MAX_CLASSES]
-    return "   ".join(f"{_short(name)} {_percent(others[name])}" for name in others if name in likely)
+    """Returns the next most probable classes."""
+    others = prediction.ranked(MAX_CLASSES + 1)[1:]
+    return "   ".join(f"{_short(name)} {_percent(share)}" for name, share in others)
 
 
 def _short(name: str, most: int = 24) -> str:
