@@ -16,8 +16,6 @@ from sentattn.prediction.prediction import UNREAD, Prediction, notes, pair_summa
 
 NARROWEST, WIDEST, BAR, BEGINNING = 20, 100, 30, 60  # columns
 MAX_CLASSES, MAX_BLOCKS, MAX_LINES = 10, 6, 5
-LEAST = 5e-4
-"""Least probability of classes that a prediction has left out, for which there is a line."""
 # Grey to orange by saturation instead of lightness, so that their order is the same on dark and on light
 # backgrounds; black is legible on each (contrast of 7 or more); each is in the 256-color palette.
 # Weights below the first step keep the terminal's colors.
@@ -78,9 +76,8 @@ def _bars(prediction: Prediction, top: int, *, width: int, color: bool) -> Itera
         bar = (("\u2588" if color else "#") * round(share * bar_width)).ljust(bar_width)
         styled = bar, RAMP[-1] if color else ""
         yield Text.assemble(f"  {set_cell_size(name, name_width)}  ", styled, f" {100 * share:5.1f} %")
-    rest, together = len(probabilities) - len(classes), max(0.0, 1 - sum(share for _, share in classes))
-    if rest or together > LEAST:
-        yield Text(f"  {f'{rest} more' if rest else 'others'}, together {100 * together:.1f} %")
+    if rest := len(probabilities) - len(classes):
+        yield Text(f"  {rest} more, together {100 * (1 - sum(share for _, share in classes)):.1f} %")
 
 
 def _blocks(prediction: Prediction, console: Console, *, width: int, color: bool) -> Iterator[list[Text]]:

@@ -45,13 +45,6 @@ def test_pairs_are_maps_over_the_tokens_of_each_text(with_pairs: Classifier) -> 
         assert even == [pytest.approx([1 / count] * count)] * count
 
 
-def test_predictions_are_the_same_with_pairs(with_pairs: Classifier) -> None:
-    for one, other in zip(with_pairs.predict(TEXTS), with_pairs.predict(TEXTS, pairs=True), strict=True):
-        assert (one.text, one.label, one.tokens, one.spans) == (other.text, other.label, other.tokens, other.spans)
-        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
-        assert one.pairs is None
-
-
 def test_a_model_is_read_in_a_folder_whose_name_is_not_utf8(tiny_run: LoadedRun, tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"run\xff")
     shutil.copytree(tiny_run.path, folder)

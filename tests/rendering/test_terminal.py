@@ -129,7 +129,6 @@ def test_of_many_classes_the_most_likely_ones_are_shown() -> None:
     assert shown[11] == "  11 more, together 26.2 %"
     few = render(prediction.limited(2, None), color=False, width=80, top=2).splitlines()
     assert few[1:3] == render(prediction, color=False, width=80, top=2).splitlines()[1:3]
-    assert few[3].startswith("  others, together ")
 
 
 def test_one_line_a_text() -> None:
