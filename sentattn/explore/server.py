@@ -83,7 +83,7 @@ class Model:
     def edited(self, text: str, token: int, replacement: str = "") -> tuple[str, str]:
         """Returns a text with one of the words that this model reads replaced or, without a replacement, removed.
 
-        The words on both sides of a removed one stay separated by a space.
+        The words on both sides of a removed one are separated by one space.
 
         Returns:
             The text, and the word that it had before.
@@ -98,14 +98,10 @@ class Model:
             message = f"{self.name} reads {len(spans)} tokens of this text; there is no token {token}."
             raise RunError(Fault("token", "range", message))
         start, end = spans[token]
-        before, after = text[:start] + replacement, text[end:]
+        before, after = text[:start], text[end:]
         if replacement:
-            return before + after, text[start:end]
-        if not before or before[-1].isspace():
-            after = after[1:] if after[:1].isspace() else after
-        elif after and not after[0].isspace():
-            before += " "
-        return (before + after if after else before.rstrip()), text[start:end]
+            return before + replacement + after, text[start:end]
+        return " ".join(filter(None, (before.rstrip(), after.lstrip()))), text[start:end]
 
 
 def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Model], list[Fault]]:
