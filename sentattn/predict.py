@@ -4,7 +4,8 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
        python -m sentattn.predict run=DIR input=FILE [output=FILE] [plot=FILE] [format=json]
 
   run         run directory, `latest`, or hf://USER/NAME on the Hugging Face Hub; it may also be typed without a key
-  text        a text, taken as it was typed
+  text        a text, taken as it was typed; where the model has token-to-token weights, they are shown too: as a map
+              with the tokens on both axes (plot=FILE.html), as lists of rows (json) or as the largest ones
   input       file of texts: .txt (one a line) or a table, .csv, .tsv, .json, .jsonl, .parquet or .xlsx, or several
               tables as a list or a pattern; `-` reads lines of text from the standard input. For model=states a file
               or folder of states, with the table of its rows next to it, if there is one
@@ -20,25 +21,21 @@ usage: python -m sentattn.predict run=DIR text="This movie is amazing" [plot=FIL
               column, the new one begins with predicted_. A row without a text has an empty prediction, and the
               reason is in error. A CSV has the delimiter and the byte-order mark of the first CSV of the input
   plot        picture of the attention: .html to open in a browser, .png, .pdf or .svg (of a file: its first 50
-              texts, with pairs its first 10)
+              texts)
   format      text (default) or json, one object a line; its `unknown` lists the indices of the tokens that are not in
               the model's vocabulary, `cut` is true where the text is longer than the model reads, and of a model with a
-              wide part its `parts` are the logits of attention and wide, and its `ngrams` those that change them most
-  pairs       true or false: token-to-token weights too, where the model has them, as a map with the tokens
-              on both axes (plot=FILE.html), as lists of rows (json) or as the largest ones (text); default true
-              for text=, false for input=, since they grow with the square of the length
+              wide part its `parts` are the logits of attention and wide
   top         top=3: the three most probable classes alone, as columns top_1, top_1_probability and so on in place of
               probability_CLASS; default all classes, in text= the ten most probable
   threshold   threshold=0.8: no label (an empty cell, null) where its probability is lower; says for how many rows
   device      cpu (default), cuda, or auto: a GPU if there is one
-  batch_size  texts in a batch; default 64; with pairs it is 1
+  batch_size  texts in a batch; default 64
   trust       trust=true loads a run with classes of your own: it can run any code that the run names
 
 Examples:
   python -m sentattn.predict run=latest text="It's great, but slow (10/10)!"
   python -m sentattn.predict run=latest text="Slow at first, but wonderful." plot=attention.png
   python -m sentattn.predict run=latest input=reviews.csv column=review output=labels.csv
-  python -m sentattn.predict run=latest input=reviews.csv output=pairs.jsonl pairs=true
   cat reviews.txt | python -m sentattn.predict run=latest input=-
 """
 
@@ -53,6 +50,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,7 +62,7 @@ from sentattn.data.readers.tables import JSON_ENDINGS, Options, as_columns
 from sentattn.errors import DataError, Fault, RunError, SettingError
 from sentattn.prediction.frames import free_name, prediction_columns, prediction_values
 from sentattn.prediction.prediction import NO_TEXT, OPTIONS, Prediction
-from sentattn.rendering import PAGE_ENDINGS, require_format, save
+from sentattn.rendering import require_format, save
 from sentattn.run import replacing, writing
 
 if TYPE_CHECKING:
@@ -81,12 +79,11 @@ KEYS = {
     "output": "str",
     "plot": "str",
     "format": 'Literal["text", "json"]',
-    "pairs": "bool",
     "batch_size": "Count",
     "trust": "bool",
     **OPTIONS,
 }
-MAX_PLOTTED, MAX_PLOTTED_WITH_PAIRS = 50, 10
+MAX_PLOTTED = 50
 MAX_PLACES = 5
 COLUMN, STDIN, TEXT = "text", "-", ".txt"
 CSV, TSV = ".csv", ".tsv"
@@ -114,7 +111,6 @@ class Row(NamedTuple):
 class Summary:
     """Counts of the rows of a file, of which there are `total` if that is known, and the predictions to draw."""
 
-    max_plotted: int
     total: int | None = None
     plotted: list[Prediction] = field(default_factory=list)
     predictions: int = 0
@@ -136,7 +132,7 @@ class Summary:
                     self.unknown += len(prediction.unknown)
                     self.cut += prediction.is_cut
                     self.without_label += prediction.label is None
-                    if len(self.plotted) < self.max_plotted:
+                    if len(self.plotted) < MAX_PLOTTED:
                         self.plotted.append(prediction)
                 yield row
                 if source:
@@ -187,21 +183,12 @@ def main(arguments: list[str]) -> None:
         columns, rows = read_states(source, classifier, options, cache=trained.get("cache_dir"))
     elif source:
         columns, rows = read_rows(source, column=column, options=options)
-    pairs = settings.get("pairs", not source and _shows_pairs(settings))
-    summary = Summary(max_plotted=MAX_PLOTTED_WITH_PAIRS if pairs else MAX_PLOTTED)
+    summary = Summary()
     if "output" in settings and source not in ("", STDIN) and not is_of_states:
         summary.total = sum(1 for _ in read_rows(source, column=column, options=options)[1])
 
     typed = {key: settings[key] for key in (*OPTIONS, "batch_size") if key in settings}
-
-    def predict(texts: Iterator[str]) -> Iterator[Prediction]:
-        for prediction in classifier.stream(texts, pairs=pairs, **typed):
-            if settings.get("pairs") and prediction.tokens and prediction.pairs is None:
-                message = f"pairs=true: the model {classifier.model.name} has no token-to-token weights; leave it out."
-                raise RunError(Fault("pairs", "unsupported", message))
-            yield prediction
-
-    rows = summary.count(predict_rows(rows, predict), source)
+    rows = summary.count(predict_rows(rows, partial(classifier.stream, pairs=not source, **typed)), source)
     if "output" in settings:
         with Signals():  # the file that was begun is removed
             like = dialect("" if is_of_states else source, column=column, options=options)
@@ -224,20 +211,8 @@ def _check(settings: Mapping[str, Any]) -> None:
         raise SettingError(Fault("input", "conflict", message))
     if "input" not in settings and not settings.get("text", "").strip():
         raise SettingError(Fault("text", "missing", 'Nothing to predict: type text="..." or input=FILE.'))
-    if settings.get("pairs") and not _shows_pairs(settings):
-        message = "pairs=true has no place in this output: type plot=FILE.html, output=FILE.jsonl or format=json."
-        raise SettingError(Fault("pairs", "no_effect", message))
     if "plot" in settings:
         require_format(Path(settings["plot"]))
-
-
-def _shows_pairs(settings: Mapping[str, Any]) -> bool:
-    """Whether the output has a place for token-to-token weights."""
-    if Path(settings.get("plot", "")).suffix.lower() in PAGE_ENDINGS:
-        return True
-    if "output" in settings:
-        return Path(settings["output"]).suffix == ".jsonl"
-    return "text" in settings or settings.get("format") == "json"
 
 
 def _print(rows: Iterable[Row], columns: Sequence[str], settings: Mapping[str, Any]) -> None:

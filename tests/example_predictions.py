@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sentattn.prediction.prediction import NGram, Prediction
+from sentattn.prediction.prediction import Prediction
 
 SENTENCE = "Slow at first, but the ending is GREAT."
 WORD = re.compile(r"\w+|[^\w\s]")
@@ -59,5 +59,5 @@ def with_spans(
 def pieces() -> Prediction:
     """A prediction over pieces of words and special tokens, with pairs."""
     pairs = np.random.default_rng(0).dirichlet(np.ones(7), size=7)
-    more: dict[str, Any] = {"pairs": [pairs.tolist()], "unknown": [2, 4], "ngrams": [NGram((1, 4), {"good": 0.5})]}
+    more: dict[str, Any] = {"pairs": [pairs.tolist()], "unknown": [2, 4]}
     return with_spans("playing not! 12", PIECES, [0.1, 0.2, 0.05, 0.3, 0.05, 0.2, 0.1], **more)

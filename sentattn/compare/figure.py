@@ -17,7 +17,7 @@ from sentattn.compare.report.summaries import TRAIN_SIZE, Curve, curves
 from sentattn.config.groups import get_path
 from sentattn.console import format_count
 from sentattn.errors import Fault, RunError, visible
-from sentattn.rendering.png import POINTS, families
+from sentattn.rendering.png import POINTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,13 +99,13 @@ def _figure(panels: Sequence[Panel], titles: Sequence[str], **look: Any) -> Figu
     from matplotlib.figure import Figure
 
     heights = [height for height, _ in panels]
-    with mpl.rc_context({"font.family": families(), "font.size": SIZE, "axes.linewidth": 0.6}):
+    with mpl.rc_context({"font.size": SIZE, "axes.linewidth": 0.6}):
         figure = Figure((WIDTH, sum(heights)), layout="constrained", facecolor="white")
         parts = figure.subfigures(len(panels), squeeze=False, height_ratios=heights)[:, 0]
         for part, title, (_, draw_panel) in zip(parts, titles, panels, strict=True):
             axes = part.subplots()
             axes.spines[["top", "right"]].set_visible(False)
-            axes.tick_params(labelsize=SIZE, labelfontfamily=families())
+            axes.tick_params(labelsize=SIZE)
             axes.set_title(title, loc="left", parse_math=False, **look)
             draw_panel(axes)
     return figure

@@ -1,16 +1,13 @@
 """Explore the attention of trained models in the browser: several models side by side, on any text.
 
-usage: python -m sentattn.explore DIR [DIR ...] [port=8765] [host=127.0.0.1] [split=test] [threads=N] [open=true]
-                                  [trust=false]
+usage: python -m sentattn.explore DIR [DIR ...] [port=8765] [split=test] [open=true] [trust=false]
 
   DIR      run directories, `latest`, folders that hold some at any depth, or hf://USER/NAME on the Hugging Face Hub;
            of runs that differ in their seed only the first is shown, and of more than eight settings the most accurate
            eight
-  port     port of the page; another free one is taken where nothing was typed and 8765 is in use
-  host     address to listen on; for any but a loopback address the printed address has a token, without which nothing
-           is answered
+  port     port of the page; another free one is taken where nothing was typed and 8765 is in use. The page is served on
+           this machine only: from another one it is reached by ssh -L 8765:127.0.0.1:8765 HOST
   split    the rows to browse, test or val
-  threads  threads of torch; default 1, which is fastest for single texts
   open     false does not open the browser
   trust    trust=true loads runs with classes of your own: it can run any code that a run names
 
@@ -38,13 +35,11 @@ from sentattn.run import HUB_PREFIX, LATEST_RUN, load
 
 KEYS = {
     "port": "Count",
-    "host": "str",
     "split": 'Literal["test", "val"]',
-    "threads": "Count",
     "open": "bool",
     "trust": "bool",
 }
-DEFAULTS: Tree = {"host": "127.0.0.1", "split": "test", "threads": 1, "open": True, "trust": False}
+DEFAULTS: Tree = {"split": "test", "open": True, "trust": False}
 PORT = 8765
 
 
@@ -56,13 +51,13 @@ def main(arguments: list[str]) -> None:
         message = "Give run directories or a folder that holds some, such as outputs."
         raise SettingError(Fault("runs", "missing", message))
     require_packages("explore", "The explorer", ("fastapi", "uvicorn"), "sentattn[explore]")
-    listening = _listening(options["host"], options.get("port"))
+    listening = _listening(options.get("port"))
 
     import torch
 
     from sentattn.explore.server import load_models, read_rows, serve
 
-    torch.set_num_threads(options["threads"])
+    torch.set_num_threads(1)  # the fastest for single texts
     paths = [
         load(text).path if text == LATEST_RUN or text.startswith(HUB_PREFIX) else Path(text) for text in options["runs"]
     ]
@@ -73,15 +68,14 @@ def main(arguments: list[str]) -> None:
     serve(models, rows, listening, opens=options["open"])
 
 
-def _listening(host: str, port: int | None) -> socket.socket:
+def _listening(port: int | None) -> socket.socket:
     """Returns a listening socket, so that a port in use is reported before anything is loaded; else a `RunError`."""
     for number in [port] if port else [PORT, 0]:
         try:
-            return socket.create_server((host, number), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+            return socket.create_server(("127.0.0.1", number))
         except (OSError, OverflowError) as error:  # a port above 65535
             reason = getattr(error, "strerror", None) or error
-    typed = f"host={host} port={port or PORT}"
-    message = f"{typed} cannot be used: {reason}. Type another port=, or leave it out."
+    message = f"port={port or PORT} cannot be used: {reason}. Type another port=, or leave it out."
     raise RunError(Fault("port", "conflict", message))
 
 

@@ -4,15 +4,13 @@
 const byId = (id) => document.getElementById(id);
 const models = [...document.querySelectorAll(".model")], area = byId("text"), filters = byId("filters");
 const toggles = [...document.querySelectorAll("#shown input")], EXTRAS = ["pairs", "gradients"];
-const authorization = { Authorization: "Bearer " + (new URLSearchParams(location.search).get("token") || "") };
 let steps = [], asked = 0, listed = 0, first = 0, linkedRow = "";
 
 async function ask(path, body) {
   let response;
   try {
-    response = await fetch(path, body ? {
-      method: "POST", headers: { ...authorization, "Content-Type": "application/json" }, body: JSON.stringify(body) }
-      : { headers: authorization });
+    response = await fetch(path, body && {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
   } catch {
     throw new Error("The server does not answer. Start it again and repeat; what you typed is kept.");
   }
@@ -65,7 +63,7 @@ async function start(text) {
 function clear() {
   steps = [];
   byId("models").hidden = true;
-  for (const id of ["undo", "restore"]) enable(id, false);
+  enable("undo", false);
   save();
 }
 
@@ -83,7 +81,6 @@ function show(next) {
   const edits = describe(steps.slice(1));
   byId("models").hidden = false;
   enable("undo", edits);
-  enable("restore", edits);
   const labels = models.map((model, i) => {
     const [before, now] = [model.querySelector(".before"), model.querySelector(".now")];
     const chosen = [...now.querySelectorAll("fieldset input:checked")];
@@ -146,7 +143,7 @@ function save() {
   const link = new URLSearchParams(steps.length ? { text: steps.at(-1).text, row: chosen ? nameOf(chosen) : "" } : {});
   if (steps.length) for (const model of shown) link.append("model", model.querySelector("h2").textContent);
   for (const extra of EXTRAS) if (byId(extra).checked) link.append("show", extra);
-  try { history.replaceState(null, "", location.pathname + location.search + "#" + link); } catch { /* too often, or too long */ }
+  try { history.replaceState(null, "", "#" + link); } catch { /* too often, or too long */ }
 }
 
 // Shows what the fragment of the address says; false where it says nothing.
@@ -172,26 +169,15 @@ function toggle() {
   toggles.forEach((input, i) => { models[i].hidden = !input.checked; });
 }
 
-// Predicts steps again; those between the first and the last are predicted when they are shown.
-async function repeat(kept) {
+// Predicts all steps again.
+async function repeat() {
   const answers = [];
-  for (const [i, step] of kept.entries()) {
-    const isShown = i === 0 || i === kept.length - 1;
-    const answer = isShown ? await predict(step.text) : { text: step.text };
+  for (const step of steps) {
+    const answer = await predict(step.text);
     if (!answer) return;
     answers.push({ ...answer, word: step.word, replacement: step.replacement });
   }
   if (answers.length) show(answers);
-}
-
-async function undo() {
-  const rest = steps.slice(0, -1), last = rest.at(-1);
-  if (!last.articles) {
-    const answer = await predict(last.text);
-    if (!answer) return;
-    Object.assign(last, { articles: answer.articles, milliseconds: answer.milliseconds });
-  }
-  show(rest);
 }
 
 // One token of a text is reached by Tab, the others by the arrow keys.
@@ -243,9 +229,8 @@ document.addEventListener("click", (event) => {
 byId("typed").addEventListener("submit", (event) => { event.preventDefault(); start(area.value); });
 area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) start(area.value); });
 area.addEventListener("input", () => about(""));
-byId("undo").addEventListener("click", undo);
-byId("restore").addEventListener("click", () => show(steps.slice(0, 1)));
-for (const extra of EXTRAS) byId(extra).addEventListener("change", () => repeat(steps));
+byId("undo").addEventListener("click", () => show(steps.slice(0, -1)));
+for (const extra of EXTRAS) byId(extra).addEventListener("change", repeat);
 addEventListener("hashchange", follow);
 
 // What is known of the text in the field, where it is a row.
@@ -289,7 +274,7 @@ async function pick(row, isAsked = true) {
 
 async function list(from, isFirst = false) {
   const turn = ++listed;
-  const values = new URLSearchParams([...new FormData(filters)].filter(([, value]) => value));
+  const values = new URLSearchParams(new FormData(filters));
   try {
     const answer = await ask("/api/rows?" + values + "&start=" + from);
     if (turn !== listed) return;

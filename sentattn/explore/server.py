@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 import socket
 import threading
 import time
@@ -12,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -46,7 +44,7 @@ MOST_STEPS = 2 * GRADIENT_STEPS
 ROWS_SHOWN = 20
 START = 160
 """Characters of a text that a list shows."""
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HOSTS = ("127.0.0.1", "localhost", "::1")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -85,7 +83,7 @@ class Model:
     def edited(self, text: str, token: int, replacement: str = "") -> tuple[str, str]:
         """Returns a text with one of the words that this model reads replaced or, without a replacement, removed.
 
-        The words on both sides of a removed one stay separated by a space.
+        The words on both sides of a removed one are separated by one space.
 
         Returns:
             The text, and the word that it had before.
@@ -100,14 +98,10 @@ class Model:
             message = f"{self.name} reads {len(spans)} tokens of this text; there is no token {token}."
             raise RunError(Fault("token", "range", message))
         start, end = spans[token]
-        before, after = text[:start] + replacement, text[end:]
+        before, after = text[:start], text[end:]
         if replacement:
-            return before + after, text[start:end]
-        if not before or before[-1].isspace():
-            after = after[1:] if after[:1].isspace() else after
-        elif after and not after[0].isspace():
-            before += " "
-        return (before + after if after else before.rstrip()), text[start:end]
+            return before + replacement + after, text[start:end]
+        return " ".join(filter(None, (before.rstrip(), after.lstrip()))), text[start:end]
 
 
 def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Model], list[Fault]]:
@@ -149,7 +143,7 @@ def load_models(paths: Sequence[Path], *, trust: bool = False) -> tuple[list[Mod
 
 
 class Filter(BaseModel):
-    """Which rows are listed: of a class or all, and from where.
+    """Which rows are listed, and from where.
 
     The order `errors` lists wrong predictions of a model, by its number among those with predictions, `disagreement`
     different predictions of two models, each the surest first; `rows` all rows.
@@ -157,7 +151,6 @@ class Filter(BaseModel):
 
     order: Literal["errors", "disagreement", "rows"] = "errors"
     model: int = 0
-    label: str | None = None
     start: Annotated[int, Field(ge=0)] = 0
 
 
@@ -180,11 +173,8 @@ class Rows:
             score_N = errors(self.probabilities_ANC[wanted.model], self.labels_N)
         elif wanted.order == "disagreement":
             score_N = -np.sort(-surest(self.probabilities_ANC)[0], axis=0)[1]
-        keep_N = score_N > 0
-        if wanted.label is not None:
-            keep_N &= self.labels_N == (self.names.index(wanted.label) if wanted.label in self.names else -1)
         order_N = np.argsort(-score_N, kind="stable")
-        return order_N[keep_N[order_N]]
+        return order_N[score_N[order_N] > 0]
 
     def summary(self, row: int) -> dict[str, object]:
         """Returns the entry of a row in a list."""
@@ -195,8 +185,8 @@ class Rows:
             "label": self.names[self.labels_N[row]],
             "tokens": int(self.lengths_N[row]),
             "predicted": [
-                {"model": model, "label": self.names[c], "probability": float(self.probabilities_ANC[a, row, c])}
-                for a, (model, c) in enumerate(zip(self.models, best_A, strict=True))
+                {"label": self.names[c], "probability": float(self.probabilities_ANC[a, row, c])}
+                for a, c in enumerate(best_A)
             ],
         }
 
@@ -272,8 +262,7 @@ class Explorer:
 
     def listed(self, wanted: Annotated[Filter, Query()]) -> dict[str, object]:
         """Returns a page of the rows of a filter, and how many there are."""
-        if self.rows is None:
-            return {"total": 0, "rows": []}
+        assert self.rows is not None
         _require("model", wanted.model, self.rows.models)
         chosen_K = self.rows.chosen(wanted)
         shown = [self.rows.summary(int(row)) for row in chosen_K[wanted.start : wanted.start + ROWS_SHOWN]]
@@ -281,8 +270,8 @@ class Explorer:
 
     def text(self, row: int) -> dict[str, object]:
         """Returns a row with its whole text."""
-        _require("row", row, () if self.rows is None else self.rows.labels_N)
         assert self.rows is not None
+        _require("row", row, self.rows.labels_N)
         return self.rows.summary(row) | {"text": self.rows.texts.texts(row)}
 
 
@@ -292,12 +281,11 @@ def _require(key: str, number: int, things: Sized) -> None:
         raise RunError(Fault(key, "range", f"There is no {key} {number}."))
 
 
-def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
+def app(explorer: Explorer) -> FastAPI:
     """Returns the web application that passes requests to an explorer.
 
-    A request's Host header is one of `hosts` or the address that the request has reached, so that no foreign page
-    reaches it through its own host name (DNS rebinding). A `token` is named by a request for the page (`/?token=...`),
-    and is the bearer token of one for data; empty where none is needed.
+    A request's Host header is one of `HOSTS`, so that no foreign page reaches it through its own host name (DNS
+    rebinding).
     """
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
@@ -305,15 +293,11 @@ def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
     async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
         """Refuses requests of other pages, and sets the headers that confine the page."""
         headers = request.headers
-        sent = request.query_params.get("token") or headers.get("authorization", "").removeprefix("Bearer ")
-        needs_token = token and not request.url.path.endswith(".js")
         response: Response
-        if _host_name(headers.get("host", "")) not in {*hosts, request.scope["server"][0]}:
+        if _host_name(headers.get("host", "")) not in HOSTS:
             response = _error(400, "This host is not served here.")
         elif headers.get("origin", address := f"http://{headers.get('host')}") != address:
             response = _error(403, f"Requests from {headers['origin']} are not answered.")
-        elif needs_token and not secrets.compare_digest(sent.encode(), token.encode()):
-            response = _error(401, "The address needs the token that the server printed: http://...:PORT/?token=...")
         else:
             response = await answer(request)
         response.headers.update(HEADERS)
@@ -337,26 +321,19 @@ def app(explorer: Explorer, hosts: Sequence[str], token: str = "") -> FastAPI:
 
     application.get("/", response_class=HTMLResponse)(explorer.page)
     application.post("/api/predict")(explorer.predict)
-    application.get("/api/rows")(explorer.listed)
-    application.get("/api/rows/{row}")(explorer.text)
+    if explorer.rows is not None:
+        application.get("/api/rows")(explorer.listed)
+        application.get("/api/rows/{row}")(explorer.text)
     return application
 
 
 def serve(models: Sequence[Model], rows: Rows | None, listening: socket.socket, *, opens: bool) -> None:
     """Serves the page on a listening socket until it is interrupted, and `opens` it in the browser."""
-    host, port = listening.getsockname()[:2]
-    hosts, token, query = list(LOOPBACK), "", ""
-    if not ip_address(host).is_loopback:
-        hosts += [socket.gethostname(), socket.getfqdn()]
-        token = secrets.token_urlsafe(16)
-        query = f"/?token={token}"
-    shown = socket.gethostname() if ip_address(host).is_unspecified else f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{port}{query}"
+    host, port = listening.getsockname()
+    address = f"http://{host}:{port}"
     shown_names = "; ".join(model.name for model in models)
     print(f"{plural(len(models), 'model')}: {shown_names}\n{address}  (Ctrl-C ends it)", flush=True)
-    if token:
-        print("warning: everyone who has this address can use these models and read the texts.", flush=True)
-    server = uvicorn.Server(uvicorn.Config(app(Explorer(models, rows), hosts, token), log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(app(Explorer(models, rows)), log_level="warning"))
     if opens:
         threading.Timer(0.5, webbrowser.open, [address]).start()
     with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends

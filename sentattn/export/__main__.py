@@ -86,10 +86,9 @@ def main(arguments: list[str]) -> None:
     else:
         from sentattn.export.onnx_folder import GRAPH, OPSET, SCRIPT, write_export
 
-        difference, compared = write_export(run.classifier, folder)
-        shapes = ", ".join(f"{batch} x {length}" for batch, length in compared)
+        difference = write_export(run.classifier, folder)
         size = f"{(folder / GRAPH).stat().st_size / 1e6:.1f} MB, opset {OPSET}"
-        print(f"{folder / GRAPH}: {size}; largest difference from PyTorch {difference:.1e}, of texts x tokens {shapes}")
+        print(f"{folder / GRAPH}: {size}; largest difference from PyTorch {difference:.1e}")
         print(f'read a text with it: python {folder / SCRIPT} "This movie is amazing"')
 
 

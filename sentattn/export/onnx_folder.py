@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.onnx.ops import symbolic
 
 from sentattn.data.pieces import PieceTokenizer
-from sentattn.data.tokenizer import PAD_ID, UNKNOWN_ID, spacy_version
+from sentattn.data.tokenizer import PAD_ID, UNKNOWN_ID
 from sentattn.errors import Fault, RunError, first_line
 from sentattn.export import VERSION_KEY, new_folder
 from sentattn.models.classifier import TextClassifier
@@ -40,7 +40,7 @@ UNBOUNDED = 512
 """Length of the longest text compared if the model has no maximal length."""
 
 
-def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tuple[int, int]]]:
+def write_export(classifier: Classifier, folder: Path) -> float:
     """Writes a classifier as ONNX with its tokenizer, its labels and a script, and verifies it in ONNX Runtime.
 
     Returns what `verify` returns; a `RunError` if the folder exists, the model cannot be exported, or the outputs
@@ -50,17 +50,22 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
     if isinstance(model.embedding, States):
         message = "format=onnx: a model of states has no encoder for texts; format=hub writes its weights."
         raise RunError(Fault("format", "unsupported", message))
+    rules = text.get("tokenizer", "words")
+    if rules == "spacy":
+        message = (
+            "format=onnx: data.tokenizer=spacy needs spaCy, which the exported script does without; use format=hub."
+        )
+        raise RunError(Fault("format", "unsupported", message))
     tokenizer = classifier.tokenizer
     pieces = tokenizer if isinstance(tokenizer, PieceTokenizer) else None
-    longest, rules = text["max_length"], "pieces" if pieces else text.get("tokenizer", "words")
+    longest = text["max_length"]
     library_ids_V = pieces.library_ids_V if pieces else np.arange(len(tokenizer))
     exported = OnnxClassifier(model, torch.from_numpy(pieces.ids_V).long() if pieces else None).eval()
     padding, unknown = int(library_ids_V[PAD_ID]), int(library_ids_V[UNKNOWN_ID])
     with new_folder(folder) as new:
         write_graph(exported, new / GRAPH, max_length=longest)
-        difference, shapes = verify(new / GRAPH, exported, ids=len(library_ids_V), max_length=longest, padding=padding)
-        length = "length" if longest != 1 else 1
-        weights = ["batch", model.attention.hops, length]
+        difference = verify(new / GRAPH, exported, ids=len(library_ids_V), max_length=longest, padding=padding)
+        weights = ["batch", model.attention.hops, "length"]
         config = {
             VERSION_KEY: version("sentattn"),
             "model": model.name,
@@ -68,7 +73,7 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
             "inputs": {
                 "tokens": {
                     "dtype": "int64",
-                    "shape": ["batch", length],
+                    "shape": ["batch", "length"],
                     "is": f"ids, {padding} after the end of a text",
                 },
                 "lengths": {"dtype": "int64", "shape": ["batch"], "is": "number of tokens of each text, 1 or more"},
@@ -80,23 +85,19 @@ def write_export(classifier: Classifier, folder: Path) -> tuple[float, list[tupl
             "classes": labels,
             "max_length": longest,
             "clip": text["clip"],
-            "lowercase": None if pieces else text["lowercase"],
-            "normalize": text.get("normalize"),
-            "tokenizer": rules,
+            "tokenizer": "pieces" if pieces else rules,
             "padding": padding,
             "unknown": unknown,
             "special_tokens": {
                 place: [{"id": int(pieces.library_ids_V[i]), "token": pieces.pieces[i]} for i in ids] if pieces else []
                 for place, ids in (("before", tokenizer.prefix), ("after", tokenizer.suffix))
             },
-            "spacy": spacy_version() if rules == "spacy" else None,
-            "compared": {"largest_difference": difference, "shapes": shapes},
         }
         tokenizer.save(new / TOKENIZER)
         for name, content in ((LABELS, labels), (CONFIG, config)):
             (new / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         shutil.copyfile(Path(__file__).with_name(SCRIPT), new / SCRIPT)
-    return difference, shapes
+    return difference
 
 
 def write_graph(original: OnnxClassifier, path: Path, *, max_length: int | None) -> None:
@@ -111,9 +112,7 @@ def write_graph(original: OnnxClassifier, path: Path, *, max_length: int | None)
     length = min(TRACED_LENGTH, max_length or TRACED_LENGTH)
     inputs = torch.ones(TRACED_BATCH, length, dtype=torch.int64), torch.full((TRACED_BATCH,), length)
     batch = torch.export.Dim("batch")
-    # torch makes a dimension that can only be 1 static.
-    lengths = {} if max_length == 1 else {1: torch.export.Dim("length", max=max_length)}
-    shapes = {"tokens_BL": {0: batch, **lengths}, "lengths_B": {0: batch}}
+    shapes = {"tokens_BL": {0: batch, 1: torch.export.Dim("length", max=max_length)}, "lengths_B": {0: batch}}
     try:
         with _quiet(), torch.no_grad():
             original(*inputs)  # a frozen encoder is loaded when it is first used, which tracing would not survive
@@ -249,14 +248,11 @@ def _quiet() -> Iterator[None]:
         logging.disable(level)
 
 
-def verify(
-    path: Path, model: OnnxClassifier, *, ids: int, max_length: int | None, padding: int = PAD_ID
-) -> tuple[float, list[tuple[int, int]]]:
+def verify(path: Path, model: OnnxClassifier, *, ids: int, max_length: int | None, padding: int = PAD_ID) -> float:
     """Runs an ONNX file and its model, on the CPU and in evaluation mode, on the same random ids below `ids`.
 
     Texts are of one token, of two, some with padding, and the longest. Returns the largest difference of a probability
-    or weight, and the shapes (batch, length) of the inputs; a `RunError` if ONNX Runtime cannot run the file, or they
-    differ by more than 1e-4.
+    or weight; a `RunError` if ONNX Runtime cannot run the file, or they differ by more than 1e-4.
     """
     import onnxruntime
 
@@ -264,7 +260,7 @@ def verify(
     options.log_severity_level = 3  # errors only
     options.intra_op_num_threads = torch.get_num_threads()
     name, longest, random = model.model.name, max_length or UNBOUNDED, np.random.default_rng(0)
-    worst, shapes, session = 0.0, [], None
+    worst, session = 0.0, None
     for lengths in dict.fromkeys(tuple(min(n, longest) for n in row) for row in ((1,), (2,), (7, 1, 4), (longest,))):
         lengths_B = np.array(lengths, dtype=np.int64)
         # A Zipf distribution, frequent words first, so that some n-grams are in the vocabulary.
@@ -284,5 +280,4 @@ def verify(
                 message = f"The exported {name} differs from the model by {difference:.1e}, more than "
                 raise RunError(Fault("format", "failed", f"{message}{TOLERANCE:.0e}; nothing was written."))
             worst = max(worst, difference)
-        shapes.append((len(lengths), max(lengths)))
-    return worst, shapes
+    return worst

@@ -1,4 +1,4 @@
-"""Label texts with an exported model. Needs numpy, onnxruntime and tokenizers, and spaCy for data.tokenizer=spacy.
+"""Label texts with an exported model. Needs numpy, onnxruntime and tokenizers.
 
 usage: python predict.py "This movie is amazing" ["Another text" ...]
 
@@ -10,9 +10,7 @@ reads, with its special tokens, whose spans are empty.
 
 from __future__ import annotations
 
-import functools
 import json
-import re
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -23,7 +21,6 @@ import numpy as np
 import onnxruntime
 from tokenizers import Regex, Tokenizer, normalizers
 
-LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 LINE_BREAKS = r"(?i)\s?(?:<br\s*/?>\s*)+"
 """What subword tokenizers read as one space."""
 
@@ -86,15 +83,10 @@ class Model:
     def _encode(self, text: str) -> tuple[list[int], list[str], list[Span]]:
         """Returns ids of a text, clipped as in training, the tokens, and their spans in the text, in characters."""
         text.encode()  # a ValueError for lone surrogates, as in command lines that are not UTF-8
-        if self.config["tokenizer"] == "spacy":
-            spans = spacy_spans(text, self.config["spacy"])
-            lines = "\n".join(text[start:end] for start, end in spans)
-            ids = self._tokenizer.encode(lines, add_special_tokens=False).ids
-        else:
-            encoding = self._tokenizer.encode(text, add_special_tokens=False)
-            ids, spans = encoding.ids, encoding.offsets
-            if self.config["tokenizer"] != "pieces":
-                spans = with_marks(text, spans)
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        ids, spans = encoding.ids, encoding.offsets
+        if self.config["tokenizer"] != "pieces":
+            spans = with_marks(text, spans)
         if not ids:
             return [], [], []
         before, after = self.config["special_tokens"]["before"], self.config["special_tokens"]["after"]
@@ -132,22 +124,6 @@ def with_marks(text: str, spans: list[Span]) -> list[Span]:
     return whole
 
 
-def spacy_spans(text: str, version: str) -> list[Span]:
-    """Returns the spans of spaCy's words for a model with data.tokenizer=spacy; needs no model of spaCy."""
-    blanked = LINE_BREAK.sub(lambda match: " " * len(match[0]), text)
-    return [(word.idx, word.idx + len(word)) for word in english(version)(blanked) if not word.is_space]
-
-
-@functools.cache
-def english(version: str) -> Any:
-    """Returns spaCy's rules for English; an ImportError names the version that the model was exported with."""
-    try:
-        import spacy
-    except ImportError as error:
-        raise ImportError(f"this model needs spaCy: type pip install spacy=={version}.") from error
-    return spacy.blank("en").tokenizer
-
-
 def lines(prediction: dict[str, Any]) -> Iterator[str]:
     """Yields a prediction as lines of text."""
     yield f"{prediction['label'] or 'no text'}: {prediction['text']}"
@@ -171,7 +147,7 @@ def main(texts: Sequence[str]) -> int:
         return 0 if texts else 2
     try:
         predictions = Model(Path(__file__).parent).predict(texts)
-    except (ValueError, ImportError) as error:
+    except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for prediction in predictions:

@@ -30,11 +30,11 @@ from sentattn.data.pieces import PieceTokenizer, read_tokenizer
 from sentattn.data.states import StateTable, StateTokenizer
 from sentattn.data.tokenizer import RULES, UNKNOWN_ID, Clip, Encoded, Tokenizer
 from sentattn.errors import MALFORMED, DataError, Fault, RunError, SettingError, UserError, first_line
-from sentattn.models.classifier import TextClassifier, WideTerms
+from sentattn.models.classifier import TextClassifier
 from sentattn.models.states import States
 from sentattn.models.wide import WideAndDeep
 from sentattn.prediction.frames import Columns, as_texts, prediction_columns, prediction_values, read_texts
-from sentattn.prediction.prediction import OPTIONS, TIE, NGram, Prediction, Predictions, TokenWeights
+from sentattn.prediction.prediction import OPTIONS, TIE, Prediction, Predictions, TokenWeights
 from sentattn.run import LABELS_FILE, MODEL_FOLDER, WEIGHTS_FILE, Run
 
 MODEL_CONFIG_FILE, TOKENIZER_FILE = "config.yaml", "tokenizer.json"
@@ -45,8 +45,8 @@ TEXT_SETTINGS = ("tokenizer", "lowercase", "normalize", "max_length", "clip")
 TEXT_OPTIONS: dict[str, Kind] = {"max_length": Count | None, "clip": Clip}
 """Those that its tokenizer's file does not hold, and their types."""
 
-CHUNK_BATCHES, MOST_NGRAMS = 16, 10
-"""Batches that are sorted by length together, and most n-grams of a prediction."""
+BATCH_SIZE, CHUNK_BATCHES = 64, 16
+"""Texts in a batch, and batches that are sorted by length together."""
 
 
 class Classifier:
@@ -109,27 +109,21 @@ class Classifier:
         """
         return Predictions(self.stream(as_texts(texts), **options))
 
-    def attention(self, texts: Iterable[object], *, batch_size: int = 64) -> list[TokenWeights]:
+    def attention(self, texts: Iterable[object]) -> list[TokenWeights]:
         """Returns for each text its L tokens and their weights, float32 (R, L) with a row for each of R hops."""
         hops = self.model.attention.hops
         return [
-            TokenWeights(
-                prediction.tokens,
-                np.array(prediction.attention, dtype=np.float32).reshape(hops, len(prediction.tokens)),
-            )
-            for prediction in self.stream(as_texts(texts), batch_size=batch_size)
+            TokenWeights(one.tokens, np.array(one.attention, dtype=np.float32).reshape(hops, len(one.tokens)))
+            for one in self.stream(as_texts(texts))
         ]
 
     @torch.inference_mode()
-    def embed(self, texts: Iterable[object], *, batch_size: int = 64) -> NDArray[np.float32]:
+    def embed(self, texts: Iterable[object]) -> NDArray[np.float32]:
         """Returns the vector of each text, (N, P): what the head reads; NaN where a text has no token."""
         encoded = self.tokenizer.encode(list(as_texts(texts)))
-        lengths = [len(encoding.ids) for encoding in encoded]
         vectors_NP = np.full((len(encoded), self.model.pooling.out_dim), np.nan, dtype=np.float32)
-        order = sorted(filter(lengths.__getitem__, range(len(encoded))), key=lengths.__getitem__)  # alike in a batch
         device = next(self.model.parameters()).device
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
+        for rows in batches(encoded, BATCH_SIZE):
             tokens_BL, mask_BL = pad([encoded[i].ids for i in rows])
             attended = self.model(tokens_BL.to(device), mask_BL.to(device)).attended
             vectors_NP[rows] = self.model.pooling(attended.values_BRD).float().cpu().numpy()
@@ -150,7 +144,7 @@ class Classifier:
         self,
         texts: Iterable[str],
         *,
-        batch_size: int = 64,
+        batch_size: int = BATCH_SIZE,
         pairs: bool = False,
         top: int | None = None,
         threshold: float | None = None,
@@ -174,14 +168,11 @@ class Classifier:
         if device is not None:
             self.model.to("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
         source = iter(texts)
-        batch_size, batches = (1, 1) if pairs else (batch_size, CHUNK_BATCHES)
-        while chunk := list(islice(source, batch_size * batches)):
+        size, count = (1, 1) if pairs else (batch_size, CHUNK_BATCHES)
+        while chunk := list(islice(source, size * count)):
             encoded = self.tokenizer.encode(chunk)
-            lengths = [len(encoding.ids) for encoding in encoded]
-            predictions = {i: Prediction.empty(chunk[i]) for i, length in enumerate(lengths) if not length}
-            order = sorted(filter(lengths.__getitem__, range(len(chunk))), key=lengths.__getitem__)  # alike in a batch
-            for start in range(0, len(order), batch_size):
-                rows = order[start : start + batch_size]
+            predictions = {i: Prediction.empty(text) for i, text in enumerate(chunk) if not len(encoded[i].ids)}
+            for rows in batches(encoded, size):
                 batch = self._predict_batch([chunk[i] for i in rows], [encoded[i] for i in rows], pairs)
                 predictions.update(zip(rows, batch, strict=True))
             yield from (predictions[i].limited(top, threshold) for i in range(len(chunk)))
@@ -193,13 +184,11 @@ class Classifier:
         output = self.model(tokens_BL.to(device), mask_BL.to(device), pairs=pairs)
         probabilities_BC = output.logits_BC.float().softmax(dim=-1).cpu().tolist()
         parts: list[tuple[str, Tensor]] = []
-        ngrams: list[list[NGram]] = [[] for _ in texts]
         ngram_weights_BL: Tensor | None = None
         if output.wide is not None and isinstance(self.model, WideAndDeep):
             shares = (self.model.deep_share, self.model.wide_share)
             logits = zip(self.model.part_logits(output).items(), shares, strict=False)
             parts = [(part, (share * logits_BC).float().cpu()) for (part, logits_BC), share in logits]
-            ngrams = self._ngrams(self.model, output.wide.terms, tokens_BL.shape[1])
             attention_BOL = self.model.wide.attention(output.states_BLD, mask_BL.to(device))
             if attention_BOL is not None:
                 counts_BOL, _ = self.model.ngram_terms(output.wide.terms, attention_BOL)
@@ -217,27 +206,17 @@ class Classifier:
                 pairs=None if pairs_BHLL is None else pairs_BHLL[row, :, :length, :length].tolist(),
                 unknown=np.flatnonzero(encoding.ids == UNKNOWN_ID).tolist(),
                 parts={part: dict(zip(self.labels, logits_BC[row].tolist(), strict=True)) for part, logits_BC in parts},
-                ngrams=ngrams[row],
                 ngram_weights=None if ngram_weights_BL is None else ngram_weights_BL[row, :length].tolist(),
                 are_pieces=isinstance(self.tokenizer, PieceTokenizer),
             )
 
-    def _ngrams(self, model: WideAndDeep, terms: WideTerms, length: int) -> list[list[NGram]]:
-        """Returns the n-grams of each text that add most to the logit of a class, relative to the mean of all."""
-        terms_BGC = (model.wide_share * terms.terms_BGC + model.deep_share * terms.attended_BGC).float()
-        terms_BGC = terms_BGC - terms_BGC.mean(dim=-1, keepdim=True)
-        effects_BK, order_BK = terms_BGC.abs().amax(dim=-1).topk(min(MOST_NGRAMS, terms_BGC.shape[1]))
-        places_BK = terms.places_BG.gather(1, order_BK)
-        orders = model.wide.orders
-        result = []
-        for effects_K, order_K, places_K, terms_GC in zip(effects_BK, order_BK, places_BK, terms_BGC, strict=True):
-            ngrams = []
-            for g, place in zip(order_K[effects_K > 0].tolist(), places_K.tolist(), strict=False):
-                i, last = divmod(place, length)
-                logits = dict(zip(self.labels, terms_GC[g].tolist(), strict=True))
-                ngrams.append(NGram((last + 1 - orders[i], last + 1), logits))
-            result.append(ngrams)
-        return result
+
+def batches(encoded: Sequence[Encoded], size: int) -> Iterator[list[int]]:
+    """Yields the indices of texts that have tokens, in batches of texts of similar length."""
+    lengths = [len(encoding.ids) for encoding in encoded]
+    order = sorted(filter(lengths.__getitem__, range(len(encoded))), key=lengths.__getitem__)
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
 
 
 def token_rows(model: WideAndDeep, counts_BOL: Tensor, mask_BL: Tensor) -> Tensor:
@@ -271,7 +250,7 @@ class LoadedRun(Run):
         texts: Any,
         *,
         text: Columns | None = None,
-        batch_size: int = 64,
+        batch_size: int = BATCH_SIZE,
         pairs: bool = False,
         top: int | None = None,
         threshold: float | None = None,
@@ -319,15 +298,13 @@ class LoadedRun(Run):
 
         return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
 
-    def attention(self, texts: Any, *, text: Columns | None = None, batch_size: int = 64) -> list[TokenWeights]:
+    def attention(self, texts: Any, *, text: Columns | None = None) -> list[TokenWeights]:
         """Returns the attention to each text as arrays; see `Classifier.attention`. The arguments are `predict`'s."""
-        values, _ = self._texts(texts, text)
-        return self.classifier.attention(values, batch_size=batch_size)
+        return self.classifier.attention(self._texts(texts, text)[0])
 
-    def embed(self, texts: Any, *, text: Columns | None = None, batch_size: int = 64) -> NDArray[np.float32]:
+    def embed(self, texts: Any, *, text: Columns | None = None) -> NDArray[np.float32]:
         """Returns vectors of texts; see `Classifier.embed`. The arguments are `predict`'s."""
-        values, _ = self._texts(texts, text)
-        return self.classifier.embed(values, batch_size=batch_size)
+        return self.classifier.embed(self._texts(texts, text)[0])
 
     def _texts(self, source: Any, text: Columns | None) -> tuple[Iterable[object], Any]:
         """Returns the texts of a source, and the data frame, if it is one."""

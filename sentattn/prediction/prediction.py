@@ -23,8 +23,8 @@ UNREAD = " ... "
 TIE = 1e-6
 """Weights with a smaller relative difference tie."""
 QUANTILE = 0.98
-MAX_WORDS, MAX_NGRAMS, MAX_LETTERS = 10, 6, 60
-"""Most unknown words and n-grams in a note, and most characters of a word in a page or a note."""
+MAX_WORDS, MAX_LETTERS = 10, 60
+"""Most unknown words in a note, and most characters of a word in a page or a note."""
 MAX_SHOWN = 20
 """Most predictions that a notebook shows of a list."""
 Map: TypeAlias = Sequence[Sequence[float]]
@@ -32,18 +32,6 @@ Map: TypeAlias = Sequence[Sequence[float]]
 
 _LINE_BREAK = re.compile(r"\s*(?:<br\s*/?>\s*)+|\r\n?|[\u2028\u2029\x85]", re.IGNORECASE)
 _WORD = re.compile(r"\w")
-
-
-class NGram(NamedTuple):
-    """An n-gram of a text, and its term in the logit of each class relative to the mean over the classes.
-
-    Attributes:
-        tokens: Its first token, and the one after its last.
-        logits: By class.
-    """
-
-    tokens: tuple[int, int]
-    logits: dict[str, float]
 
 
 class TokenWeights(NamedTuple):
@@ -70,7 +58,6 @@ class Prediction:
         unknown: Indices of the tokens that are not in the model's vocabulary, in ascending order.
         parts: The logit of each class from each part of a model that has several, `attention` and `wide`; their sum is
             the vector of logits whose softmax the probabilities are.
-        ngrams: Of a model with a wide part, the n-grams that change a logit most, the largest change first.
         ngram_weights: Of a model with an attention over n-grams, its L weights spread over tokens, the mean over the
             lengths of n-grams.
         are_pieces: Whether tokens are pieces of words and special tokens, which pages show by whole words.
@@ -86,7 +73,6 @@ class Prediction:
     pairs: list[list[list[float]]] | None = None
     unknown: list[int] = field(default_factory=list)
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
-    ngrams: list[NGram] = field(default_factory=list)
     ngram_weights: list[float] | None = None
     are_pieces: bool = False
     is_even: bool = False
@@ -187,10 +173,6 @@ class Prediction:
             attention=(np.asarray(self.attention) @ member_WL.T).tolist(),
             pairs=pairs,
             unknown=sorted({int(words_L[i]) for i in self.unknown if words_L[i] >= 0}),
-            ngrams=[
-                ngram._replace(tokens=(int(words_L[ngram.tokens[0]]), int(words_L[ngram.tokens[1] - 1]) + 1))
-                for ngram in self.ngrams
-            ],
             ngram_weights=None if self.ngram_weights is None else (self.ngram_weights @ member_WL.T).tolist(),
             are_pieces=False,
             is_even=all(ties(row[words_L >= 0]) for row in np.asarray(self.attention)),
@@ -209,16 +191,11 @@ class Prediction:
             token = piece.token
             yield piece if token is None else piece._replace(shade=strength[token], is_unknown=token in unknown)
 
-    def words(self, ngram: NGram) -> str:
-        """Returns the words of an n-gram of this text."""
-        return " ".join(self.tokens[slice(*ngram.tokens)])
-
     def to_json(self) -> dict[str, object]:
         """Returns an object for `json.dumps`, as `predict format=json` prints it, without empty optional fields."""
         fields = ("text", "label", "probabilities", "tokens", "spans", "unknown", "attention")
-        ngrams = [ngram._asdict() | {"text": self.words(ngram)} for ngram in self.ngrams]
         optional: dict[str, object] = {"cut": self.is_cut or None, "parts": self.parts or None}
-        optional |= {"ngrams": ngrams or None, "ngram_weights": self.ngram_weights, "pairs": self.pairs}
+        optional |= {"ngram_weights": self.ngram_weights, "pairs": self.pairs}
         record = {name: getattr(self, name) for name in fields}
         return record | {name: value for name, value in optional.items() if value is not None}
 
@@ -355,16 +332,13 @@ def pair_summary(words: Sequence[str], maps: Sequence[Map], count: int = 3) -> s
 
 
 def notes(prediction: Prediction) -> list[str]:
-    """Returns the notes next to a text, if any: that it is cut, parts of its logit, n-grams, and unknown words."""
+    """Returns the notes next to a text, if any: that it is cut, parts of its logit, and unknown words."""
     label = next((name for name, _ in prediction.ranked(1)), "")
     name, found = visible(label), [cut_note(prediction)]
     if prediction.parts:
         above = {part: logits[label] - sum(logits.values()) / len(logits) for part, logits in prediction.parts.items()}
         terms = ", ".join(f"{part} {value:+.2f}" for part, value in above.items())
         found.append(f"logit of {name} above the mean of the classes: {terms}")
-    if ngrams := sorted(prediction.ngrams, key=lambda ngram: -abs(ngram.logits[label]))[:MAX_NGRAMS]:
-        terms = ", ".join(f'"{clipped(prediction.words(ngram))}" {ngram.logits[label]:+.2f}' for ngram in ngrams)
-        found.append(f"n-grams that change the logit of {name} most: {terms}")
     if count := len(prediction.unknown):
         words = list(dict.fromkeys(clipped(prediction.tokens[token]) for token in prediction.unknown))
         more = f" and {len(words) - MAX_WORDS} more" if len(words) > MAX_WORDS else ""

@@ -1,4 +1,7 @@
-"""Heat maps of attention as a picture (PNG, PDF or SVG): words are columns, hops are rows."""
+"""Heat maps of attention as a picture (PNG, PDF or SVG): words are columns, hops are rows.
+
+The font is that of matplotlib's own settings (`font.family` in a `matplotlibrc`).
+"""
 
 from __future__ import annotations
 
@@ -41,13 +44,7 @@ LETTERS, MAX_CLASSES = 100, 4  # of a line of notes, and next to a label
 GREY, FRAME = "#666666", "#d9d9d9"
 # Steep at its beginning: in a long text most weights are small compared with the largest.
 COLORS = ((0.0, "#ffffff"), (0.1, "#ffe3bf"), (0.3, "#ffb561"), (0.65, "#f07d0a"), (1.0, "#a94400"))
-FONT = "DejaVu Sans"  # matplotlib's own
-# For characters that it lacks, where they are installed.
-FALLBACKS = (
-    "Noto Sans CJK SC", "Noto Sans CJK JP", "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Yu Gothic",
-    "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari",
-    "Segoe UI Symbol", "Noto Emoji", "Symbola",
-)  # fmt: skip
+DARK = 0.85  # share of the darkest color from which on letters are white
 
 
 def picture(predictions: Sequence[Prediction], form: str = "png") -> bytes:
@@ -69,7 +66,7 @@ def to_bytes(drawing: Callable[[], Figure], form: str, dpi: int = DPI) -> bytes:
 def draw(predictions: Sequence[Prediction]) -> Figure:
     """Draws the heat maps of texts: words on the mean over the hops, and a row for each hop.
 
-    Words that are not in the vocabulary are underlined. What does not fit is left out, and a note says so.
+    What does not fit is left out, and a note says so.
     """
     from matplotlib.figure import Figure
 
@@ -88,19 +85,10 @@ def draw(predictions: Sequence[Prediction]) -> Figure:
     return figure
 
 
-@functools.cache
-def families() -> list[str]:
-    """Returns the fonts that are tried for a character, in this order."""
-    from matplotlib.font_manager import fontManager
-
-    installed = fontManager.get_font_names()
-    return [FONT, *(name for name in FALLBACKS if name in installed)]
-
-
 def _font(size: float, weight: str = "normal") -> FontProperties:
     from matplotlib.font_manager import FontProperties
 
-    return FontProperties(family=families(), size=size, weight=weight)
+    return FontProperties(size=size, weight=weight)
 
 
 @functools.cache
@@ -155,7 +143,7 @@ def _draw_text(axes: Axes, prediction: Prediction, top: float) -> tuple[float, b
     for words in _lines(prediction):
         if top > TALLEST:
             return top, False
-        top = _draw_line(axes, words, rows, top, limit=limit, unknown=prediction.unknown)
+        top = _draw_line(axes, words, rows, top, limit=limit)
     return top, True
 
 
@@ -184,7 +172,6 @@ def _draw_line(
     top: float,
     *,
     limit: float,
-    unknown: Sequence[int],
 ) -> float:
     """Draws a line of words and a row for each hop, in the full color from a limit on; returns where it ends."""
     hop_row = min(HOP_ROW, max(0.07, HOP_ROWS / len(rows)))  # many hops share a fixed height
@@ -194,11 +181,8 @@ def _draw_line(
     weights = [[np.nan if token is None else row[token] for _, token in line] for row in rows.values()]
     axes.pcolormesh(x, y, weights, cmap=_colors(), vmin=0, vmax=limit, edgecolors=FRAME, lw=0.4, clip_on=False)
     for (word, token), start, end, weight in zip(line, x, x[1:], weights[0], strict=False):
-        color = GREY if token is None else _text_color(weight / limit)
+        color = GREY if token is None else "white" if weight > DARK * limit else "black"
         _write(axes, (start + end) / 2, top + WORD_ROW / 2, word, WORD_SIZE, color=color, ha="center")
-        if token in unknown:
-            ends = [start + PADDING, end - PADDING]
-            axes.plot(ends, [top + 0.85 * WORD_ROW] * 2, color=color, lw=0.8, ls=(0, (2, 1.5)))
     if len(rows) > 1:  # a single row has no name
         every = 1 if hop_row * POINTS >= SMALL_SIZE else 5
         names = [name if hop % every == 0 or hop == 1 or name == NGRAMS else "" for hop, name in enumerate(rows)]
@@ -220,17 +204,10 @@ def _is_right_to_left(text: str) -> bool:
     return next(strong, "L") != "L"
 
 
-def _text_color(strength: float) -> str:
-    """Returns the color of letters that is legible on a cell, whose strength is 1 where it is darkest."""
-    red, green, blue, _ = _colors()(min(1.0, strength))
-    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.45 else "black"
-
-
 def _others(prediction: Prediction) -> str:
-    """Returns the probabilities of the other classes in their order; of many, the most likely ones."""
-    others = {name: share for name, share in prediction.probabilities.items() if name != prediction.label}
-    likely = sorted(others, key=lambda name: -others[name])[:MAX_CLASSES]
-    return "   ".join(f"{_short(name)} {_percent(others[name])}" for name in others if name in likely)
+    """Returns the next most probable classes."""
+    others = prediction.ranked(MAX_CLASSES + 1)[1:]
+    return "   ".join(f"{_short(name)} {_percent(share)}" for name, share in others)
 
 
 def _short(name: str, most: int = 24) -> str:

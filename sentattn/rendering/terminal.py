@@ -15,9 +15,7 @@ from sentattn.errors import visible
 from sentattn.prediction.prediction import UNREAD, Prediction, notes, pair_summary, summary
 
 NARROWEST, WIDEST, BAR, BEGINNING = 20, 100, 30, 60  # columns
-MAX_CLASSES, MAX_BLOCKS, MAX_LINES = 10, 6, 3
-LEAST = 5e-4
-"""Least probability of classes that a prediction has left out, for which there is a line."""
+MAX_CLASSES, MAX_BLOCKS, MAX_LINES = 10, 6, 5
 # Grey to orange by saturation instead of lightness, so that their order is the same on dark and on light
 # backgrounds; black is legible on each (contrast of 7 or more); each is in the 256-color palette.
 # Weights below the first step keep the terminal's colors.
@@ -28,10 +26,10 @@ FAINTEST, BRACKETED = 0.15, 0.6
 def render(prediction: Prediction, *, color: bool, width: int, top: int = MAX_CLASSES) -> str:
     """Returns a prediction as lines of text.
 
-    Of many classes the `top` most probable ones are shown. Up to six hops have their mean and each hop, in long texts
-    only its strongest lines; more hops the mean and the top words of each. With color, words that are not in the
-    vocabulary are underlined; without, brackets mark the words with the largest weights of their row. At least 20
-    columns are used.
+    Of many classes the `top` most probable ones are shown. The text is shaded by the mean over the hops, and, if it is
+    short and there are up to six, by each hop; otherwise each has a line with its top words. With color, words that are
+    not in the vocabulary are underlined; without, brackets mark the words with the largest weights of their row. At
+    least 20 columns are used.
     """
     prediction, width = prediction.in_words(), max(NARROWEST, width)
     output = io.StringIO()
@@ -75,19 +73,11 @@ def _bars(prediction: Prediction, top: int, *, width: int, color: bool) -> Itera
     name_width = min(max(map(cell_len, names), default=0), space // 2)
     bar_width = min(BAR, space - name_width)
     for name, (_, share) in zip(names, classes, strict=True):
-        bar = Text(bar_of(share, bar_width, color=color), style=RAMP[-1] if color else "")
-        yield Text.assemble(f"  {set_cell_size(name, name_width)}  ", bar, f" {100 * share:5.1f} %")
-    rest, together = len(probabilities) - len(classes), max(0.0, 1 - sum(share for _, share in classes))
-    if rest or together > LEAST:
-        yield Text(f"  {f'{rest} more' if rest else 'others'}, together {100 * together:.1f} %")
-
-
-def bar_of(share: float, width: int, *, color: bool) -> str:
-    """Returns a bar that fills `share` of `width` columns, with color in eighths of a column."""
-    if not color:
-        return ("#" * round(share * width)).ljust(width, ".")
-    full, rest = divmod(round(share * width * 8), 8)
-    return ("\u2588" * full + (chr(0x2590 - rest) if rest else "")).ljust(width)
+        bar = (("\u2588" if color else "#") * round(share * bar_width)).ljust(bar_width)
+        styled = bar, RAMP[-1] if color else ""
+        yield Text.assemble(f"  {set_cell_size(name, name_width)}  ", styled, f" {100 * share:5.1f} %")
+    if rest := len(probabilities) - len(classes):
+        yield Text(f"  {rest} more, together {100 * (1 - sum(share for _, share in classes)):.1f} %")
 
 
 def _blocks(prediction: Prediction, console: Console, *, width: int, color: bool) -> Iterator[list[Text]]:
@@ -99,50 +89,33 @@ def _blocks(prediction: Prediction, console: Console, *, width: int, color: bool
     (_, mean), *hops = prediction.rows.items()
     lines = _colored(prediction, mean, console, width, color)
     heading = "attention" if count == 1 else f"mean of {count} hops"
-    yield [*title(heading, summary(words, mean)), *(text for text, _ in lines)]
-    if count > MAX_BLOCKS:
-        yield [line for name, row in hops for line in title(f"{name:<6}", summary(words, row))]
-    else:
+    yield [*title(heading, summary(words, mean)), *lines]
+    if count <= MAX_BLOCKS and len(lines) <= MAX_LINES:
         for name, row in hops:
-            lines = _colored(prediction, row, console, width, color)
-            yield [*title(name, summary(words, row)), *_strongest(lines)]
+            yield [*title(name, summary(words, row)), *_colored(prediction, row, console, width, color)]
+    elif hops:
+        yield [line for name, row in hops for line in title(f"{name:<6}", summary(words, row))]
     if prediction.pairs:
         yield title("pairs", pair_summary(words, prediction.pairs))
 
 
-def _colored(
-    prediction: Prediction, row: Sequence[float], console: Console, width: int, color: bool
-) -> list[tuple[Text, float]]:
-    """Returns the lines of the text, each token on the color of its weight, with the largest weight in each line."""
-    text, starts = Text(), []
+def _colored(prediction: Prediction, row: Sequence[float], console: Console, width: int, color: bool) -> list[Text]:
+    """Returns the lines of the text, each token on the color of its weight."""
+    text = Text()
     for piece in prediction.shaded(row):
         signs = piece.text.replace("\t", " ")
-        if piece.token is None or piece.shade is None:
+        if piece.shade is None:
             text.append(signs, style="dim" if piece.unread else "")
             continue
-        starts.append((len(text), row[piece.token]))
         if color:
             text.append(signs, style=style(piece.shade) + Style(underline=piece.is_unknown or None))
         else:
             text.append(f"[{signs}]" if piece.shade >= BRACKETED else signs)
     text.rstrip()
-    lines, end = [], 0
-    for line in text.wrap(console, width):
-        start = text.plain.index(line.plain, end)
-        end = start + len(line.plain)
+    lines = list(text.wrap(console, width))
+    for line in lines:
         line.rstrip()
-        lines.append((line, max((weight for place, weight in starts if start <= place < end), default=0.0)))
     return lines
-
-
-def _strongest(lines: Sequence[tuple[Text, float]]) -> Iterator[Text]:
-    """Yields the lines with the largest weights, in their order, with a mark where others were left out."""
-    strongest = sorted(sorted(range(len(lines)), key=lambda i: -lines[i][1])[:MAX_LINES])
-    for before, i in zip([-1, *strongest], [*strongest, len(lines)], strict=True):
-        if i > before + 1:
-            yield Text(UNREAD.strip(), style="dim")
-        if i < len(lines):
-            yield lines[i][0]
 
 
 def style(shade: float) -> Style:

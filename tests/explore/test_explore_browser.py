@@ -17,7 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from sentattn.explore.server import LOOPBACK, Explorer, app
+from sentattn.explore.server import Explorer, app
 
 DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(DRIVER is None, reason="needs Debian's chromium-driver")
@@ -35,7 +35,7 @@ class Server:
     def start(self) -> None:
         listening = socket.create_server(("127.0.0.1", self.port))
         self.port = listening.getsockname()[1]
-        self._server = uvicorn.Server(uvicorn.Config(app(self._explorer, LOOPBACK), log_level="error"))
+        self._server = uvicorn.Server(uvicorn.Config(app(self._explorer), log_level="error"))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]}, daemon=True)
         self._thread.start()
 
@@ -261,15 +261,12 @@ def test_everything_is_reached_by_keyboard(page: Page) -> None:
 def test_rows_are_filtered_and_picked(page: Page) -> None:
     page.all("[name=order] option[value=rows]")[0].click()
     page.until(lambda: page.total().endswith("of 200"))
-    page.all("[name=label] option")[1].click()
-    page.until(lambda: not page.total().endswith("of 200"))
     page.driver.find_element(By.ID, "next").click()
     page.until(lambda: page.total().startswith("21 to 40"))
     page.all("#rows button")[0].click()
     page.until(lambda: page.words())
     picked = page.driver.find_element(By.ID, "picked").text
     assert picked.startswith("Row ")
-    assert "negative" in picked
     assert page.driver.find_element(By.ID, "text").get_attribute("value")
     page.until(lambda: page.driver.switch_to.active_element.text == picked)
 

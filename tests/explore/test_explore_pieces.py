@@ -10,7 +10,7 @@ from encoder_files import write_encoder
 from starlette.testclient import TestClient
 
 from sentattn import fit
-from sentattn.explore.server import LOOPBACK, Explorer, app, load_models, read_rows
+from sentattn.explore.server import Explorer, app, load_models, read_rows
 
 SHORT = [
     "model=pretrained",
@@ -38,7 +38,7 @@ def explorer(tmp_path_factory: pytest.TempPathFactory) -> Explorer:
 
 @pytest.fixture
 def client(explorer: Explorer) -> TestClient:
-    return TestClient(app(explorer, LOOPBACK), base_url="http://127.0.0.1:8765")
+    return TestClient(app(explorer), base_url="http://127.0.0.1:8765")
 
 
 def test_whole_words_are_shown(client: TestClient, explorer: Explorer) -> None:

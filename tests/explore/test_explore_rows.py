@@ -43,9 +43,6 @@ def rows(**values: Any) -> Rows:
         (Filter(model=1), [0]),
         (Filter(order="disagreement"), [2, 0, 1]),  # the less sure of two: 0.9, 0.8, 0.6
         (Filter(order="rows"), [0, 1, 2, 3]),
-        (Filter(order="rows", label="pos"), [1, 2]),
-        (Filter(order="rows", label="none"), []),
-        (Filter(order="errors", label="neg"), []),
     ],
 )
 def test_filters(wanted: Filter, expected: list[int]) -> None:
@@ -59,8 +56,8 @@ def test_a_summary_shows_label_and_predictions() -> None:
         "label": "pos",
         "tokens": 4,
         "predicted": [
-            {"model": 0, "label": "neg", "probability": 0.6},
-            {"model": 2, "label": "pos", "probability": 0.7},
+            {"label": "neg", "probability": 0.6},
+            {"label": "pos", "probability": 0.7},
         ],
     }
     assert rows().summary(3)["start"] == "x" * START + "\u2026"

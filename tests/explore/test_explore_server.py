@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from sentattn.explore.server import LOOPBACK, Explorer, app
+from sentattn.explore.server import Explorer, app
 from sentattn.insight.diagnostics import integrated_gradients
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)"> \u202e\x1b[31m'
@@ -20,7 +20,7 @@ ADDRESS = "http://127.0.0.1:8765"
 
 @pytest.fixture
 def client(explorer: Explorer) -> TestClient:
-    return TestClient(app(explorer, LOOPBACK), base_url=ADDRESS)
+    return TestClient(app(explorer), base_url=ADDRESS)
 
 
 def articles(client: TestClient, **wanted: object) -> list[str]:
@@ -32,7 +32,7 @@ def articles(client: TestClient, **wanted: object) -> list[str]:
 
 def test_the_page_names_models_and_loads_no_other_hosts(client: TestClient, explorer: Explorer) -> None:
     page = client.get("/").text
-    for name in [*(model.name for model in explorer.models), "negative", "positive"]:
+    for name in (model.name for model in explorer.models):
         assert name in page
     assert not re.findall(r"(?:https?:)?//[\w.]+", re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL))
     for script in re.findall(r'src="(/[^"]+)"', page):
@@ -142,38 +142,17 @@ def test_a_row_or_model_out_of_range_is_an_error(client: TestClient, path: str) 
 
 
 def test_an_explorer_without_rows_predicts(explorer: Explorer) -> None:
-    client = TestClient(app(Explorer(explorer.models, None), LOOPBACK), base_url=ADDRESS)
+    client = TestClient(app(Explorer(explorer.models, None)), base_url=ADDRESS)
     assert 'id="rows"' not in client.get("/").text
     assert len(articles(client, text="a good film")) == 2
-    assert client.get("/api/rows").json() == {"total": 0, "rows": []}
+    assert client.get("/api/rows").status_code == 404
 
 
 def test_other_host_names_are_refused(client: TestClient) -> None:
     for host in ("localhost:8765", "127.0.0.1:9", "[::1]:8765"):
         assert client.get("/", headers={"host": host}).status_code == 200
-    for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8765"):
+    for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8765", "[::1"):
         assert client.get("/", headers={"host": host}).status_code == 400
-
-
-def test_a_served_address_is_answered_by_number_only(explorer: Explorer) -> None:
-    client = TestClient(app(explorer, LOOPBACK), base_url="http://192.0.2.7:8765")
-    assert client.get("/").status_code == 200
-    assert client.get("/", headers={"host": "rebound.example:8765"}).status_code == 400
-    assert client.get("/", headers={"host": "[::1"}).status_code == 400
-
-
-def test_all_but_the_scripts_need_the_token(explorer: Explorer) -> None:
-    client = TestClient(app(explorer, LOOPBACK, "secret"), base_url=ADDRESS)
-    wrong = {"authorization": "Bearer secre\u00e9".encode()}
-    for path in ("/", "/api/rows", "/api/rows/0", "/?token=", "/?token=wrong"):
-        assert client.get(path).status_code == 401
-        assert client.get(path, headers=wrong).status_code == 401
-    assert client.post("/api/predict", json={"text": "good"}).status_code == 401
-    right = {"authorization": "Bearer secret"}
-    assert client.get("/?token=secret").status_code == 200
-    assert client.get("/explore.js").status_code == 200
-    assert client.get("/api/rows", headers=right).status_code == 200
-    assert client.post("/api/predict", json={"text": "good"}, headers=right).status_code == 200
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "https://127.0.0.1:8765", "http://127.0.0.1:1", "null"])

@@ -117,7 +117,7 @@ def test_the_description_has_ids_of_the_file_and_no_path(
     }
     assert named == {"before": [(SPECIAL.index("[CLS]"), "[CLS]")], "after": [(SPECIAL.index("[SEP]"), "[SEP]")]}
     assert (config["padding"], config["unknown"]) == (SPECIAL.index("[PAD]"), SPECIAL.index("[UNK]"))
-    assert (config["tokenizer"], config["lowercase"]) == ("pieces", None)
+    assert config["tokenizer"] == "pieces"
     assert str(encoder) not in content
 
 
@@ -174,7 +174,7 @@ def test_a_model_of_words_has_no_folder_for_sentence_transformers(encoder: Path,
 
 def test_a_vector_is_what_the_head_reads(encoder: Path) -> None:
     trained = classifier(encoder, *PRETRAINED)
-    vectors_NP = trained.embed([*TEXTS, ""], batch_size=2)
+    vectors_NP = trained.embed([*TEXTS, ""])
     assert np.isnan(vectors_NP[-1]).all()
     logits_NC = trained.model.head(torch.from_numpy(vectors_NP[:-1])).softmax(dim=1)
     expected = [list(prediction.probabilities.values()) for prediction in trained.predict(TEXTS)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -46,13 +45,6 @@ def test_pairs_are_maps_over_the_tokens_of_each_text(with_pairs: Classifier) -> 
         assert even == [pytest.approx([1 / count] * count)] * count
 
 
-def test_predictions_are_the_same_with_pairs(with_pairs: Classifier) -> None:
-    for one, other in zip(with_pairs.predict(TEXTS), with_pairs.predict(TEXTS, pairs=True), strict=True):
-        assert (one.text, one.label, one.tokens, one.spans) == (other.text, other.label, other.tokens, other.spans)
-        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
-        assert one.pairs is None
-
-
 def test_a_model_is_read_in_a_folder_whose_name_is_not_utf8(tiny_run: LoadedRun, tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"run\xff")
     shutil.copytree(tiny_run.path, folder)
@@ -89,23 +81,6 @@ def test_a_model_without_pairs_returns_none(tiny_run: LoadedRun) -> None:
     assert [prediction.pairs for prediction in tiny_run.predict(TEXTS, pairs=True)] == [None] * 3
 
 
-@pytest.mark.parametrize("settings", [("model=wide",), ("model=additive", "model/wide=attended_ngrams")])
-def test_effects_of_ngrams_sum_to_the_logits(settings: tuple[str, ...]) -> None:
-    model = classifier(*settings)
-    for parameter in model.model.head.parameters():
-        torch.nn.init.zeros_(parameter)
-    for prediction in model.predict(["bad", "not bad", "the film", "a good film"]):
-        assert len(prediction.ngrams) <= 6  # all of them
-        effects = {name: sum(one.logits[name] for one in prediction.ngrams) for name in prediction.probabilities}
-        powers = {name: math.exp(effect) for name, effect in effects.items()}
-        expected = {name: power / sum(powers.values()) for name, power in powers.items()}
-        assert prediction.probabilities == pytest.approx(expected, abs=1e-5)
-        found = {prediction.words(one) for one in prediction.ngrams}
-        assert found <= {" ".join(prediction.tokens[i:j]) for j in range(5) for i in range(j)}
-        largest = [max(map(abs, one.logits.values())) for one in prediction.ngrams]
-        assert largest == sorted(largest, reverse=True)
-
-
 def test_a_saved_model_normalizes_as_in_training(tmp_path: Path) -> None:
     for line, normalize, alike in (("data.normalize=nfc", "nfc", True), ("data.normalize=null", None, False)):
         classifier("model=mean", line).save(tmp_path)
@@ -114,10 +89,6 @@ def test_a_saved_model_normalizes_as_in_training(tmp_path: Path) -> None:
         one, other = loaded.predict(["The caf\xe9 was good", "The cafe\u0301 was good"])
         assert other.tokens == ["The", "cafe\u0301", "was", "good"]
         assert (one.probabilities == other.probabilities, not other.unknown) == (alike, alike)
-
-
-def test_without_a_wide_part_there_are_no_ngrams() -> None:
-    assert classifier("model=mean").predict(["a good film"])[0].ngrams == []
 
 
 @pytest.mark.parametrize("model", ["mean", "structured"])

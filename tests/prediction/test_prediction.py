@@ -12,7 +12,6 @@ from sentattn.prediction.prediction import (
     MAX_SHOWN,
     UNREAD,
     Map,
-    NGram,
     Piece,
     Prediction,
     Predictions,
@@ -224,12 +223,3 @@ def test_notes_of_a_prediction_without_a_label_are_about_the_most_probable_class
     parts = {"attention": {"a": 1.0, "b": 2.0}, "wide": {"a": 0.0, "b": 0.0}}
     prediction = Prediction("Good!", None, {"a": 0.25, "b": 0.75}, ["good"], [(0, 4)], [[1.0]], parts=parts)
     assert notes(prediction)[0].startswith("logit of b ")
-
-
-def test_n_grams_of_commas_are_told_from_those_between_them() -> None:
-    ngrams = [NGram((0, 1), {"a": 0.0, "b": 2.0}), NGram((1, 3), {"a": 0.0, "b": 1.0})]
-    spans = [(0, 3), (3, 4), (4, 5)]
-    prediction = Prediction(
-        "Why,,", "b", {"a": 0.3, "b": 0.7}, ["why", ",", ","], spans, [[0.5, 0.3, 0.2]], ngrams=ngrams
-    )
-    assert notes(prediction)[0].endswith('"why" +2.00, ", ," +1.00')

@@ -16,7 +16,6 @@ def test_pieces_of_a_word_are_joined_and_special_tokens_left_out() -> None:
     assert words.spans == [(0, 7), (8, 11), (11, 12), (13, 15)]
     np.testing.assert_allclose(words.attention, [[0.25, 0.3, 0.05, 0.2]])
     assert words.unknown == [0, 2]
-    assert words.words(words.ngrams[0]) == "playing not"
 
 
 def test_pairs_are_added_over_what_is_read_and_averaged_over_what_reads() -> None:

@@ -112,18 +112,8 @@ def test_every_text_is_inside_of_the_picture(prediction: Prediction) -> None:
             assert box.y1 <= drawn.bbox.height, text.get_text()
 
 
-def test_unknown_words_are_underlined_and_named() -> None:
-    plain, unknown = draw([example("one two three")]), draw([example("one two three", unknown=[1])])
-    assert len(unknown.axes[0].lines) == len(plain.axes[0].lines) + 1
-    assert any(text.endswith("vocabulary: two") for text in texts(unknown))
-
-
-def test_the_rest_of_a_long_text_with_an_outlier_is_not_white() -> None:
-    count = 200
-    row = [0.5] + [0.5 * 2 * i / (count * (count - 1)) for i in range(1, count)]
-    image = pixels([example(words(count), row)])[round(0.5 * DPI) :]
-    is_strong_orange = (image[..., 0] - image[..., 2]) > 100
-    assert is_strong_orange.mean() > 0.1
+def test_unknown_words_are_named() -> None:
+    assert any(text.endswith("vocabulary: two") for text in texts(draw([example("one two three", unknown=[1])])))
 
 
 def test_each_text_says_what_its_darkest_color_is() -> None:
@@ -135,7 +125,9 @@ def test_each_text_says_what_its_darkest_color_is() -> None:
 
 
 def test_letters_are_legible_on_every_cell() -> None:
-    assert [png._text_color(strength) for strength in (0.0, 1.0, 1.8)] == ["black", "white", "white"]
+    drawn = draw([example("one two three", [0.0, 0.1, 0.9])])
+    colors = {text.get_text(): text.get_color() for text in drawn.findobj(Text)}
+    assert [colors[word] for word in ("one", "two", "three")] == ["black", "black", "white"]
     brightness = [sum(png._colors()(i / 100)[:3]) for i in range(101)]
     assert brightness == sorted(brightness, reverse=True)
 

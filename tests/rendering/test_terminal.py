@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from sentattn.prediction.prediction import Prediction
-from sentattn.rendering import terminal
-from sentattn.rendering.terminal import RAMP, bar_of, line, render, style
+from sentattn.rendering.terminal import RAMP, line, render, style
 
 CODE = re.compile(r"\x1b\[[0-9;]*m")
 ORANGE = "48;2;255;135;0m"
@@ -32,7 +31,7 @@ def test_without_color_brackets_mark_the_strongest_words_and_no_code_is_written(
     assert "\x1b" not in shown
     first, negative, *_ = shown.splitlines()
     assert first == "positive  75.0 %"
-    assert negative.split() == ["negative", 8 * "#" + 22 * ".", "25.0", "%"]
+    assert negative.split() == ["negative", 8 * "#", "25.0", "%"]
     assert shown.splitlines()[-1] == SENTENCE.replace("GREAT", "[GREAT]")
     assert "attention  GREAT 0.600" in shown
 
@@ -102,14 +101,12 @@ def test_many_hops_have_a_line_each() -> None:
     assert lines[8] == "hop 9   GREAT 0.600"
 
 
-def test_a_hop_on_a_long_text_shows_its_strongest_lines() -> None:
+def test_hops_on_a_long_text_have_a_line_each() -> None:
     text = " ".join(f"word{i}" for i in range(200))
     prediction = example(text, peaked(200, at=100), peaked(200, at=199))
-    _, mean, first, second = render(prediction, color=False, width=80).split("\n\n")
+    _, mean, hops = render(prediction, color=False, width=80).split("\n\n")
     assert len(mean.splitlines()) > 15
-    assert len(first.splitlines()) <= 1 + terminal.MAX_LINES + 3
-    assert "[word100]" in first
-    assert second.splitlines()[-1].endswith("[word199]")
+    assert hops.splitlines() == ["hop 1   word100 0.600", "hop 2   word199 0.600"]
 
 
 def test_unread_words_become_three_dots() -> None:
@@ -124,15 +121,6 @@ def test_control_characters_of_text_and_label_never_reach_the_terminal() -> None
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown)
 
 
-@given(share=st.floats(0, 1), width=st.integers(1, 60))
-def test_bars_have_their_width_and_their_share(share: float, width: int) -> None:
-    plain, fine = bar_of(share, width, color=False), bar_of(share, width, color=True)
-    assert len(plain) == cell_len(fine) == width
-    assert abs(plain.count("#") - share * width) <= 0.5
-    parts = {chr(0x2590 - eighths): eighths / 8 for eighths in range(1, 9)}
-    assert abs(sum(parts.get(sign, 0) for sign in fine) - share * width) <= 1 / 16 + 1e-9
-
-
 def test_of_many_classes_the_most_likely_ones_are_shown() -> None:
     shares = {f"class{i}": i / 210 for i in range(21)}
     prediction = Prediction("a", "class20", shares, ["a"], [(0, 1)], [[1.0]])
@@ -141,7 +129,6 @@ def test_of_many_classes_the_most_likely_ones_are_shown() -> None:
     assert shown[11] == "  11 more, together 26.2 %"
     few = render(prediction.limited(2, None), color=False, width=80, top=2).splitlines()
     assert few[1:3] == render(prediction, color=False, width=80, top=2).splitlines()[1:3]
-    assert few[3].startswith("  others, together ")
 
 
 def test_one_line_a_text() -> None:

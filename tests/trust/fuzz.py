@@ -182,10 +182,10 @@ def explorer() -> TestClient:
     """Returns a client of the explorer of a small model."""
     from starlette.testclient import TestClient
 
-    from sentattn.explore.server import LOOPBACK, Explorer, app, load_models, read_rows
+    from sentattn.explore.server import Explorer, app, load_models, read_rows
 
     models, _ = load_models([trained()])
-    return TestClient(app(Explorer(models, read_rows(models, "test")[0]), LOOPBACK), base_url="http://127.0.0.1")
+    return TestClient(app(Explorer(models, read_rows(models, "test")[0])), base_url="http://127.0.0.1")
 
 
 def requests_of(path: Path) -> None:
