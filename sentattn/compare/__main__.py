@@ -39,7 +39,7 @@ usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [wh
   trust       trust=true reads texts with models of your own classes, for insight= and report=: it can run any code that
               a run names
   output_dir  folder for the runs of references; default outputs
-  format      table (default), markdown, csv, or predictions: output= is then a table that table= reads
+  format      table (default) or markdown; with output=, csv, or predictions: a table that table= reads
   columns     columns of the leaderboard, such as accuracy,f1_macro,train_seconds; default all, in a terminal a few
   output      file for the leaderboard; with format=csv the tests are written next to it, as NAME-tests.csv, and
               those of insight= as NAME-insight.csv
@@ -97,8 +97,8 @@ from sentattn.run import (
 )
 
 if TYPE_CHECKING:
-    from sentattn.compare.board import Leaderboard
     from sentattn.compare.comparison import Comparison
+    from sentattn.compare.leaderboard import Leaderboard
 
 FAILED = 1
 """The exit code of a gate that is not passed."""
@@ -170,7 +170,7 @@ def leaderboard(
     Raises:
         UserError: If an option is wrong, or no finished run is left.
     """
-    from sentattn.compare.board import Leaderboard
+    from sentattn.compare.leaderboard import Leaderboard
 
     several = [runs] if isinstance(runs, Run | str | os.PathLike) else list(runs)
     if any(isinstance(run, Run) and run.trust for run in several):
@@ -215,8 +215,8 @@ def _faults(options: Tree) -> Iterator[Fault]:
     """Yields the errors of options that have a legal type."""
     if not options["runs"] and not options["table"]:
         yield Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs, or table=.")
-    if options["format"] == "predictions" and not options["output"]:
-        yield Fault("output", "missing", "format=predictions needs output=FILE.csv or output=FILE.parquet.")
+    if options["format"] in ("csv", "predictions") and not options["output"]:
+        yield Fault("output", "missing", f"format={options['format']} needs output=FILE.csv.")
     for key in ("insight", "reference", "to") if not options["runs"] else ():
         if options[key]:
             text = f"{key} needs runs: a table of predictions has no models, no texts and no runs on W&B."
@@ -299,26 +299,27 @@ def _default_split(paths: Sequence[Path]) -> str:
 
 def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     """Prints the comparisons, and writes the files that the options name."""
-    from sentattn.compare.board import Leaderboard, insight_rows
-    from sentattn.compare.leaderboard import csv_rows, verdict_rows
+    from sentattn.compare.leaderboard import Leaderboard, csv_rows, verdict_rows
     from sentattn.compare.predictions import write_table
 
     board, style = Leaderboard(comparisons), options["format"]
-    tables = board.tables("table" if style == "predictions" else style, options["columns"])
+    tables = board.tables(options["columns"], markdown=style == "markdown")
     print(board.text(tables))
     if options["output"]:
         file = Path(options["output"])
         if style == "predictions":
             write_table(file, comparisons)
         elif style != "csv":
-            _write(file, tables)
+            _write(file, "\n\n".join(tables))
         else:
-            _write(file, csv_lines(csv_rows(comparisons, options["columns"])), "\n")
-            tests = csv_lines(verdict_rows(comparisons, board.overall))
-            _write(file.with_name(f"{file.stem}-tests{file.suffix}"), tests, "\n")
+            written = {"": csv_rows(comparisons, options["columns"])}
+            written["-tests"] = verdict_rows(comparisons, board.overall)
             if any(comparison.insights for comparison in comparisons):
-                found = csv_lines(insight_rows(comparisons))
-                _write(file.with_name(f"{file.stem}-insight{file.suffix}"), found, "\n")
+                from sentattn.compare import insight
+
+                written["-insight"] = insight.csv_rows(comparisons)
+            for name, rows in written.items():
+                _write(file.with_name(f"{file.stem}{name}{file.suffix}"), "\n".join(csv_lines(rows)))
     runs = options["runs"]
     is_run = len(runs) == 1 and (runs[0] / CONFIG_FILE).is_file()
     if report := options["report"] or (runs[0] / REPORT_FILE if is_run else None):
@@ -339,9 +340,9 @@ def _warn(faults: Iterable[Fault]) -> None:
         print(f"warning: {fault}", file=sys.stderr)
 
 
-def _write(path: Path, texts: Iterable[str], separator: str = "\n\n") -> None:
+def _write(path: Path, text: str) -> None:
     with writing(path, "output"):
-        write_atomically(path, separator.join(texts) + "\n")
+        write_atomically(path, f"{text}\n")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def comparison_pages(comparison: Comparison, *, entity: str, project: str) -> tu
         chart_strings={"title": f"confusion matrix, {split}"},
     )
     blocks = [
-        wr.MarkdownBlock(text="\n".join(board_lines(comparison, "markdown"))),
+        wr.MarkdownBlock(text="\n".join(board_lines(comparison, markdown=True))),
         *map(wr.P, (INTERVALS, *notes(comparison.leaderboard))),
     ]
     for title, items in comparison.messages:

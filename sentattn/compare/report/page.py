@@ -173,9 +173,8 @@ def _leaderboard(comparison: Comparison) -> Section:
 
 def _board(comparison: Comparison, columns: Sequence[str] = ()) -> Table:
     """Returns the leaderboard with some columns or all, and the place of each setting next to its name."""
-    heading, *rows, largest = leaderboard.cells(comparison, columns)
-    ranked = [[f"{rank} {name}", *values] for rank, (name, *values) in enumerate(rows, start=1)]
-    return Table([name.replace("_", " ") for name in heading], [*ranked, largest])
+    heading, *rows = leaderboard.ranked(leaderboard.cells(comparison, columns))
+    return Table([name.replace("_", " ") for name in heading], rows)
 
 
 def _metrics(setting: Setting) -> Section:
