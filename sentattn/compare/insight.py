@@ -78,7 +78,8 @@ ABOUT = (
     "trained model does not need its weights. seeds: Kendall's tau between the attention of two seeds. AP: average "
     "precision of the weights against the words that decide the label, less that of random weights: whether a person "
     "would find them plausible, not whether the model uses these words. The state of a token may hold what its "
-    "neighbours say. Differences are paired, text by text; ± is half of a 95% interval over rows and seeds."
+    "neighbours say. Weights over n-grams are not measured. Differences are paired, text by text; ± is half of a 95% "
+    "interval over rows and seeds."
 )
 
 OUTCOMES = {
