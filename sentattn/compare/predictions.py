@@ -10,7 +10,7 @@ Shapes: T lines, R runs, which are the settings with their seeds, N texts, C cla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,11 +68,10 @@ class Lines:
         return "row_id" if "row_id" in self.table.column_names else "row"
 
     def refuse(
-        self, key: str, message: str, wrong_RN: NDArray[np.bool_], ids: Iterable[str], kind: str = "conflict"
+        self, key: str, message: str, wrong_RN: NDArray[np.bool_], ids: Sequence[str], kind: str = "conflict"
     ) -> None:
         """Raises a `DataError` with the names of the first texts that are wrong in a run, if any is."""
-        names = [name for name, is_wrong in zip(ids, wrong_RN.any(axis=0), strict=True) if is_wrong]
-        if names:
+        if names := [ids[n] for n in np.flatnonzero(wrong_RN.any(axis=0))]:
             more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
             shown = f"table={self.path}: {message}: {self.row} {', '.join(names[:SHOWN])}{more}."
             raise DataError(Fault(key, kind, shown))
@@ -303,16 +302,15 @@ def _probabilities(
     p_RNC = np.full((*line_RN.shape, len(labels)), np.nan)
     for number, name in enumerate(labels if not missing else ()):
         p_RNC[..., number] = lines.table[PROBABILITY + name].to_numpy()[line_RN]
-    has_R1 = ~np.isnan(p_RNC).all(axis=(1, 2))[:, None]
+    has_RN = np.broadcast_to(~np.isnan(p_RNC).all(axis=(1, 2), keepdims=True)[..., 0], line_RN.shape)
     is_legal_RN = (p_RNC >= 0).all(axis=2) & (np.abs(p_RNC.sum(axis=2) - 1) < SUM_TOLERANCE)
     message = "probabilities are numbers from 0 on whose sum is 1"
-    lines.refuse(PROBABILITY, message, has_R1 & ~is_legal_RN, ids, "range")
+    lines.refuse(PROBABILITY, message, has_RN & ~is_legal_RN, ids, "range")
     message = "neither predicted nor probabilities of each class"
-    lines.refuse("predicted", message, ~has_R1 & (predicted_RN < 0), ids, "missing")
+    lines.refuse("predicted", message, ~has_RN & (predicted_RN < 0), ids, "missing")
     is_other_RN = (predicted_RN >= 0) & (p_RNC.argmax(axis=2) != predicted_RN)
-    lines.refuse("predicted", "predicted is not the class with the highest probability", has_R1 & is_other_RN, ids)
-    one_hot_RNC = np.eye(len(labels))[predicted_RN]
-    return np.where(has_R1[..., None], p_RNC, one_hot_RNC), has_R1[:, 0]
+    lines.refuse("predicted", "predicted is not the class with the highest probability", has_RN & is_other_RN, ids)
+    return np.where(has_RN[..., None], p_RNC, np.eye(len(labels))[predicted_RN]), has_RN[:, 0]
 
 
 def write_table(path: Path, comparisons: Sequence[Comparison]) -> None:
