@@ -12,8 +12,8 @@ usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [wh
               files with a line for each text, setting and seed. Columns: setting, seed (empty or absent: a single
               model, not one of several trainings), row or row_id, label, predicted or p_CLASS for each class; and data,
               group, score
-  split       test or val; by default test, and val for run directories of which none was tested, such as trials; or the
-              name under which `evaluate` has written predictions on other data
+  split       test (default), val, as for trials of a sweep, or the name under which `evaluate` has written predictions
+              on other data
   where       only runs with these settings, such as where=data=imdb,model/attention=structured,model.attention.hops=4
   metric      what settings are ranked and tested by: accuracy (default), f1_macro, f1_weighted, log_loss, brier_score,
               recall:CLASS, f1:CLASS; of two classes auroc; of ordered classes mean_absolute_error, quadratic_kappa; of
@@ -73,7 +73,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,7 +107,7 @@ REFERENCES = ("tfidf", "nbsvm", "probe")
 LISTS = ("where", "columns", "reference", "table", "panels")
 """Options that are split at commas."""
 ANALYSIS: dict[str, tuple[str, Any]] = {
-    "split": ("str", None),
+    "split": ("str", "test"),
     "where": ("str", ""),
     "table": ("str", ""),
     "metric": ("str", "accuracy"),
@@ -235,7 +234,7 @@ def _faults(options: Tree) -> Iterator[Fault]:
     for text in options["where"]:
         if "=" not in text:
             yield Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {text}.")
-    if options["to"] and options["split"] not in (None, *EVALUATED_SPLITS):
+    if options["to"] and options["split"] not in EVALUATED_SPLITS:
         yield Fault("to", "conflict", f"W&B has split=test and split=val alone, not {options['split']}.")
 
 
@@ -244,7 +243,7 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     from sentattn.compare.across import common_texts, nothing_shared, of_one_family
     from sentattn.compare.comparison import read_comparisons, require_same_rows
 
-    split = options["split"] or (_default_split(paths) if paths else "test")
+    split = options["split"]
     comparisons: list[Comparison] = []
     faults: list[Fault] = []
     if paths:
@@ -287,14 +286,6 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
             _warn(faults)
             comparisons[number] = replace(comparison, insights=insights)
     return comparisons
-
-
-def _default_split(paths: Sequence[Path]) -> str:
-    """Returns `val` for run directories of which none was tested, else `test`."""
-    with suppress(RunError, KeyError, TypeError):  # of a folder, or of a run that is reported as damaged later
-        is_tested = any("test/accuracy" in Run(path).metrics for path in paths)
-        return "test" if is_tested or not all((path / CONFIG_FILE).is_file() for path in paths) else "val"
-    return "test"
 
 
 def _print(comparisons: Sequence[Comparison], options: Tree) -> None:

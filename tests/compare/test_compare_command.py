@@ -156,13 +156,15 @@ def test_a_trial_is_shown_by_its_own_directory_on_validation_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trials = [make_run(tmp_path / "trials", f"model.attention.hops={n}", study="hops", split="val") for n in (2, 3)]
-    assert main([str(trials[0])]) == 0
+    assert main([str(trials[0])]) == 2
+    assert "split=val" in capsys.readouterr().err
+    assert main([str(trials[0]), "split=val"]) == 0
     assert "split val: 200 rows" in capsys.readouterr().out
     assert (trials[0] / "report.html").is_file()
-    assert main([*map(str, trials)]) == 0
+    assert main([*map(str, trials), "split=val"]) == 0
     assert "hops=3" in capsys.readouterr().out
     assert main([str(tmp_path), "split=val"]) == 2
     assert "Trials of sweeps" in capsys.readouterr().err
     (trials[0] / "predictions.parquet").unlink()
-    assert main([str(trials[0])]) == 2
+    assert main([str(trials[0]), "split=val"]) == 2
     assert f"train from={trials[0]}" in capsys.readouterr().err
