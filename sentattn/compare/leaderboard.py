@@ -35,7 +35,7 @@ ENDS = ("_low", "_high")
 COSTS = {"parameters": 0, "train_seconds": 0, "tokens_per_second": 0, "ms_one_text": 2, "ms_a_batch": 2, "trials": 0}
 """Columns after the metrics, with the digits that are shown: `trials` is the number of those of the study that found a
 setting."""
-IN_TERMINAL = ("settings", "seeds", "parameters", "train seconds")
+IN_TERMINAL = ("settings", "seeds", "parameters", "train_seconds")
 """Columns that are shown next to the metric that settings are compared by, unless others are chosen."""
 FAR_POINTS, FAR, FAR_SEEDS = 1.0, 5.0, 5
 """A seed whose accuracy is so far from the median of all seeds, and so many times as far as the others, is named; of
@@ -273,8 +273,7 @@ def cells(comparison: Comparison, columns: Sequence[str] = ()) -> list[list[str]
     every = [name for name in dict.fromkeys(name for row in rows for name in row) if not name.endswith(ENDS)]
     unknown = {name for name in COSTS if all(math.isnan(row.get(name, math.nan)) for row in rows)}
     names = _choose([name for name in every if name not in unknown], columns)
-    heading = [name.replace("_", " ") if name in COSTS else name for name in names]
-    return [heading, *([cell(row, name) for name in names] for row in rows)]
+    return [names, *([cell(row, name) for name in names] for row in rows)]
 
 
 def notes(settings: Sequence[Setting]) -> list[str]:

@@ -105,7 +105,7 @@ def test_missing_runs_are_one_message_with_the_commands_that_train_them(tmp_path
     assert (fault.key, fault.kind) == ("plan", "missing")
     commands = [line.strip() for line in fault.message.splitlines() if "sentattn.train" in line]
     assert len(commands) == len(set(commands))
-    assert "python -m sentattn.train model=structured data=demo model/attention=uniform seed=2 seeds=2" in commands
+    assert "python -m sentattn.train -m model=structured data=demo model/attention=uniform seed=2,3" in commands
 
 
 def test_a_hash_is_that_of_the_content(tmp_path: Path) -> None:

@@ -165,8 +165,9 @@ def _leaderboard(comparison: Comparison) -> Section:
         remarks.append(f"Charts draw the best {MAX_DRAWN} settings, those of cost all; the tables have all.")
     chart = charts.leaderboard_chart(comparison.leaderboard)
     every = _board(comparison)
-    known = {name.replace(" ", "_") for name in every.heading}
-    columns = dict.fromkeys([comparison.metric.name, *(name for name in FIRST_COLUMNS if name in known)])
+    columns = dict.fromkeys(
+        [comparison.metric.name, *(name for name in FIRST_COLUMNS if name.replace("_", " ") in every.heading)]
+    )
     first = _board(comparison, list(columns))
     return Section("Leaderboard", chart, [first], " ".join(remarks), every, has_key=False)
 
