@@ -71,7 +71,7 @@ class Lines:
         self, key: str, message: str, wrong_RN: NDArray[np.bool_], ids: Sequence[str], kind: str = "conflict"
     ) -> None:
         """Raises a `DataError` with the names of the first texts that are wrong in a run, if any is."""
-        if names := [ids[n] for n in np.flatnonzero(wrong_RN.any(axis=0))]:
+        if names := [ids[int(n)] for n in np.flatnonzero(wrong_RN.any(axis=0))]:
             more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
             shown = f"table={self.path}: {message}: {self.row} {', '.join(names[:SHOWN])}{more}."
             raise DataError(Fault(key, kind, shown))
@@ -302,7 +302,8 @@ def _probabilities(
     p_RNC = np.full((*line_RN.shape, len(labels)), np.nan)
     for number, name in enumerate(labels if not missing else ()):
         p_RNC[..., number] = lines.table[PROBABILITY + name].to_numpy()[line_RN]
-    has_RN = np.broadcast_to(~np.isnan(p_RNC).all(axis=(1, 2), keepdims=True)[..., 0], line_RN.shape)
+    has_R = (~np.isnan(p_RNC)).reshape(len(line_RN), -1).any(axis=1)
+    has_RN = np.repeat(has_R[:, None], line_RN.shape[1], axis=1)
     is_legal_RN = (p_RNC >= 0).all(axis=2) & (np.abs(p_RNC.sum(axis=2) - 1) < SUM_TOLERANCE)
     message = "probabilities are numbers from 0 on whose sum is 1"
     lines.refuse(PROBABILITY, message, has_RN & ~is_legal_RN, ids, "range")
@@ -310,7 +311,7 @@ def _probabilities(
     lines.refuse("predicted", message, ~has_RN & (predicted_RN < 0), ids, "missing")
     is_other_RN = (predicted_RN >= 0) & (p_RNC.argmax(axis=2) != predicted_RN)
     lines.refuse("predicted", "predicted is not the class with the highest probability", has_RN & is_other_RN, ids)
-    return np.where(has_RN[..., None], p_RNC, np.eye(len(labels))[predicted_RN]), has_RN[:, 0]
+    return np.where(has_RN[..., None], p_RNC, np.eye(len(labels))[predicted_RN]), has_R
 
 
 def write_table(path: Path, comparisons: Sequence[Comparison]) -> None:
