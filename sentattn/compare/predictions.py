@@ -302,7 +302,7 @@ def _probabilities(
     p_RNC = np.full((*line_RN.shape, len(labels)), np.nan)
     for number, name in enumerate(labels if not missing else ()):
         p_RNC[..., number] = lines.table[PROBABILITY + name].to_numpy()[line_RN]
-    has_R = (~np.isnan(p_RNC)).reshape(len(line_RN), -1).any(axis=1)
+    has_R: NDArray[np.bool_] = np.count_nonzero(~np.isnan(p_RNC), axis=(1, 2)) > 0
     has_RN = np.repeat(has_R[:, None], line_RN.shape[1], axis=1)
     is_legal_RN = (p_RNC >= 0).all(axis=2) & (np.abs(p_RNC.sum(axis=2) - 1) < SUM_TOLERANCE)
     message = "probabilities are numbers from 0 on whose sum is 1"
