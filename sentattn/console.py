@@ -9,7 +9,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -25,7 +25,6 @@ TERMINAL_WIDTH = 80
 """Columns of a terminal that every table fits."""
 MARKDOWN_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\|*"})
 """A bar would end a cell, and stars would make text between them italic."""
-Format: TypeAlias = Literal["table", "markdown", "csv"]
 
 
 class Table(NamedTuple):

@@ -12,8 +12,8 @@ usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [wh
               files with a line for each text, setting and seed. Columns: setting, seed (empty or absent: a single
               model, not one of several trainings), row or row_id, label, predicted or p_CLASS for each class; and data,
               group, score
-  split       test or val; by default test, and val for run directories of which none was tested, such as trials; or the
-              name under which `evaluate` has written predictions on other data
+  split       test (default), val, as for trials of a sweep, or the name under which `evaluate` has written predictions
+              on other data
   where       only runs with these settings, such as where=data=imdb,model/attention=structured,model.attention.hops=4
   metric      what settings are ranked and tested by: accuracy (default), f1_macro, f1_weighted, log_loss, brier_score,
               recall:CLASS, f1:CLASS; of two classes auroc; of ordered classes mean_absolute_error, quadratic_kappa; of
@@ -39,7 +39,7 @@ usage: python -m sentattn.compare [FOLDER ...] [table=FILE,...] [split=test] [wh
   trust       trust=true reads texts with models of your own classes, for insight= and report=: it can run any code that
               a run names
   output_dir  folder for the runs of references; default outputs
-  format      table (default), markdown, csv, or predictions: output= is then a table that table= reads
+  format      table (default) or markdown; with output=, csv, or predictions: a table that table= reads
   columns     columns of the leaderboard, such as accuracy,f1_macro,train_seconds; default all, in a terminal a few
   output      file for the leaderboard; with format=csv the tests are written next to it, as NAME-tests.csv, and
               those of insight= as NAME-insight.csv
@@ -73,7 +73,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,8 +96,8 @@ from sentattn.run import (
 )
 
 if TYPE_CHECKING:
-    from sentattn.compare.board import Leaderboard
     from sentattn.compare.comparison import Comparison
+    from sentattn.compare.leaderboard import Leaderboard
 
 FAILED = 1
 """The exit code of a gate that is not passed."""
@@ -108,7 +107,7 @@ REFERENCES = ("tfidf", "nbsvm", "probe")
 LISTS = ("where", "columns", "reference", "table", "panels")
 """Options that are split at commas."""
 ANALYSIS: dict[str, tuple[str, Any]] = {
-    "split": ("str", None),
+    "split": ("str", "test"),
     "where": ("str", ""),
     "table": ("str", ""),
     "metric": ("str", "accuracy"),
@@ -170,7 +169,7 @@ def leaderboard(
     Raises:
         UserError: If an option is wrong, or no finished run is left.
     """
-    from sentattn.compare.board import Leaderboard
+    from sentattn.compare.leaderboard import Leaderboard
 
     several = [runs] if isinstance(runs, Run | str | os.PathLike) else list(runs)
     if any(isinstance(run, Run) and run.trust for run in several):
@@ -215,8 +214,8 @@ def _faults(options: Tree) -> Iterator[Fault]:
     """Yields the errors of options that have a legal type."""
     if not options["runs"] and not options["table"]:
         yield Fault("runs", "missing", "Give run directories or a folder that holds some, such as outputs, or table=.")
-    if options["format"] == "predictions" and not options["output"]:
-        yield Fault("output", "missing", "format=predictions needs output=FILE.csv or output=FILE.parquet.")
+    if options["format"] in ("csv", "predictions") and not options["output"]:
+        yield Fault("output", "missing", f"format={options['format']} needs output=FILE.csv.")
     for key in ("insight", "reference", "to") if not options["runs"] else ():
         if options[key]:
             text = f"{key} needs runs: a table of predictions has no models, no texts and no runs on W&B."
@@ -235,7 +234,7 @@ def _faults(options: Tree) -> Iterator[Fault]:
     for text in options["where"]:
         if "=" not in text:
             yield Fault("where", "type", f"where takes KEY=VALUE, such as where=data=imdb, got {text}.")
-    if options["to"] and options["split"] not in (None, *EVALUATED_SPLITS):
+    if options["to"] and options["split"] not in EVALUATED_SPLITS:
         yield Fault("to", "conflict", f"W&B has split=test and split=val alone, not {options['split']}.")
 
 
@@ -244,7 +243,7 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     from sentattn.compare.across import common_texts, nothing_shared, of_one_family
     from sentattn.compare.comparison import read_comparisons, require_same_rows
 
-    split = options["split"] or (_default_split(paths) if paths else "test")
+    split = options["split"]
     comparisons: list[Comparison] = []
     faults: list[Fault] = []
     if paths:
@@ -289,36 +288,29 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
     return comparisons
 
 
-def _default_split(paths: Sequence[Path]) -> str:
-    """Returns `val` for run directories of which none was tested, else `test`."""
-    with suppress(RunError, KeyError, TypeError):  # of a folder, or of a run that is reported as damaged later
-        is_tested = any("test/accuracy" in Run(path).metrics for path in paths)
-        return "test" if is_tested or not all((path / CONFIG_FILE).is_file() for path in paths) else "val"
-    return "test"
-
-
 def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     """Prints the comparisons, and writes the files that the options name."""
-    from sentattn.compare.board import Leaderboard, insight_rows
-    from sentattn.compare.leaderboard import csv_rows, verdict_rows
+    from sentattn.compare.leaderboard import Leaderboard, csv_rows, verdict_rows
     from sentattn.compare.predictions import write_table
 
     board, style = Leaderboard(comparisons), options["format"]
-    tables = board.tables("table" if style == "predictions" else style, options["columns"])
+    tables = board.tables(options["columns"], markdown=style == "markdown")
     print(board.text(tables))
     if options["output"]:
         file = Path(options["output"])
         if style == "predictions":
             write_table(file, comparisons)
         elif style != "csv":
-            _write(file, tables)
+            _write(file, "\n\n".join(tables))
         else:
-            _write(file, csv_lines(csv_rows(comparisons, options["columns"])), "\n")
-            tests = csv_lines(verdict_rows(comparisons, board.overall))
-            _write(file.with_name(f"{file.stem}-tests{file.suffix}"), tests, "\n")
+            written = {"": csv_rows(comparisons, options["columns"])}
+            written["-tests"] = verdict_rows(comparisons, board.overall)
             if any(comparison.insights for comparison in comparisons):
-                found = csv_lines(insight_rows(comparisons))
-                _write(file.with_name(f"{file.stem}-insight{file.suffix}"), found, "\n")
+                from sentattn.compare import insight
+
+                written["-insight"] = insight.csv_rows(comparisons)
+            for name, rows in written.items():
+                _write(file.with_name(f"{file.stem}{name}{file.suffix}"), "\n".join(csv_lines(rows)))
     runs = options["runs"]
     is_run = len(runs) == 1 and (runs[0] / CONFIG_FILE).is_file()
     if report := options["report"] or (runs[0] / REPORT_FILE if is_run else None):
@@ -339,9 +331,9 @@ def _warn(faults: Iterable[Fault]) -> None:
         print(f"warning: {fault}", file=sys.stderr)
 
 
-def _write(path: Path, texts: Iterable[str], separator: str = "\n\n") -> None:
+def _write(path: Path, text: str) -> None:
     with writing(path, "output"):
-        write_atomically(path, separator.join(texts) + "\n")
+        write_atomically(path, f"{text}\n")
 
 
 if __name__ == "__main__":

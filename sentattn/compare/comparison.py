@@ -337,17 +337,15 @@ class Comparison:
                 [f"{setting.name}: {_more_seeds(setting)}" for setting in self._lacking_seeds],
             ),
         ]
-        notes = [(note, list[str]()) for note in self._notes(family, others)]
+        notes = [(note, list[str]()) for note in self._notes()]
         blocks = [block for block in tested if block[1]] + notes + [block for block in lacking if block[1]]
         if [len(setting.runs) for setting in self.settings] == [1, 1] and not self.tests:
             blocks += [(text, list[str]()) for text in self._two_models()]
         paired = {setting.key for pair in self.declared for setting in pair}
         unpaired = [setting.name for setting in self.settings if setting.key not in paired]
-        if unpaired and not self.plan and not self.explore and len(self.settings) > MOST_EXPLORED:
-            text = "pairs=all tests all pairs as exploratory; for some settings only, name the folders of their runs"
-            if self.settings[0].runs[0].is_of_table:  # then all are
-                text = "baseline=NAME tests each other setting against one; pairs=all tests all pairs as exploratory"
-            blocks.append((f"In no declared pair ({text}):", unpaired))
+        if unpaired and not self.explore and (self.plan or len(self.settings) > MOST_EXPLORED):
+            text = "pairs=all tests all pairs as exploratory, baseline=NAME each setting against one"
+            blocks.append((f"In no declared pair{'' if self.plan else f' ({text})'}:", unpaired))
         return blocks
 
     def _two_models(self) -> Iterator[str]:
@@ -374,27 +372,16 @@ class Comparison:
             if not setting.has_seeds and draws[key] == 1
         ]
 
-    def _notes(self, family: Sequence[Pair], exploratory: Sequence[Pair]) -> list[str]:
+    def _notes(self) -> list[str]:
         """Returns remarks about the pairs that are tested."""
         notes = [*self._declared[1], *([self.plan.remark] if self.plan and self.plan.remark else [])]
         if not all(has_same_folds(self.settings[0], setting) for setting in self.settings):
             found = [f"{setting.name} {', '.join(str(run.seed) for run in setting.runs)}" for setting in self.settings]
             text = "Both settings of a pair need the same folds, and so the same seeds; there are"
             notes.append(f"{text} {'; '.join(found)}.")
-        if (df := min((pair.estimate.df for pair in (*family, *exploratory)), default=FEW_DF)) < FEW_DF:
+        if (df := min((pair.estimate.df for pair in self.tests), default=FEW_DF)) < FEW_DF:
             notes.append(f"The {self.counts} have {df:.1f} degrees of freedom: intervals are wide.")
-        if self.plan is None:
-            return notes
-        planned = {setting.key: {run.seed for run in setting.runs} for pair in self.plan.pairs for setting in pair}
-        added = []
-        for setting in self.settings:
-            known = planned.get(setting.key)
-            if seeds := ", ".join(str(run.seed) for run in setting.runs if run.seed not in (known or ())):
-                text = f"seeds {seeds} of {setting.name}" if known else f"the setting {setting.name} (seeds {seeds})"
-                added.append(text)
-        if exploratory:
-            added.append(plural(len(exploratory), "exploratory pair"))
-        return notes + ([f"Not in the plan, and in none of its tests: {'; '.join(added)}."] if added else [])
+        return notes
 
 
 def read_comparisons(

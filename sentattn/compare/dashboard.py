@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.leaderboard import board_lines, notes
 from sentattn.compare.metric import ACCURACY, METRICS
-from sentattn.console import markdown_lines
 from sentattn.errors import Fault, RunError
 from sentattn.loggers.wandb.upload import LocalRun, find_runs, server, upload, wandb_settings
 from sentattn.run import RESULT_FILE, TRIALS_FILE, Run, summarize, write_atomically, writing
@@ -26,8 +25,8 @@ FILE = "wandb.json"
 """The addresses of what was saved, by what it is about."""
 COLUMNS = ["run:displayName", "summary:test/accuracy", "summary:val/accuracy", "summary:seconds/train", "config:seed"]
 """Columns that are pinned in the table of runs."""
-MAX_BARS, MAX_ROWS = 50, 10
-"""Most settings in a bar chart, and most trials in the table of a study."""
+MAX_BARS = 50
+"""Most settings in a bar chart."""
 PICTURES = "files/media/images/attention/*.png"
 OVER_SEEDS = {"groupby": "config.setting", "groupby_aggfunc": "mean", "groupby_rangefunc": "stderr"}
 """A point for each setting, also where several have one `group=`: the mean over its seeds, with its standard error."""
@@ -61,7 +60,7 @@ def comparison_pages(comparison: Comparison, *, entity: str, project: str) -> tu
         chart_strings={"title": f"confusion matrix, {split}"},
     )
     blocks = [
-        wr.MarkdownBlock(text="\n".join(board_lines(comparison, "markdown"))),
+        wr.MarkdownBlock(text="\n".join(board_lines(comparison, markdown=True))),
         *map(wr.P, (INTERVALS, *notes(comparison.leaderboard))),
     ]
     for title, items in comparison.messages:
@@ -91,18 +90,13 @@ def study_pages(study: Path, *, entity: str, project: str) -> tuple[Workspace, R
     table = pq.read_table(study / TRIALS_FILE)
     names = table.column_names
     searched = names[names.index("state") + 1 : names.index("best_epoch")]
-    complete = [row for row in table.to_pylist() if row["state"] == "complete"]
-    logged = [run for row in complete for run in find_runs([study / "trials" / str(row["number"])])]
-    first = Run(logged[0].directory) if logged else None
-    values = summarize(first.result) if first else {}
+    complete = [row["number"] for row in table.to_pylist() if row["state"] == "complete"]
+    logged = [run for number in complete for run in find_runs([study / "trials" / str(number)])]
+    values = summarize(Run(logged[0].directory).result) if logged else {}
     # An objective such as `latency_ms.one` is `latency_ms/one` among the final values of a run.
     keys, metrics = (
         [name for name in searched if (name.replace(".", "/") in values) is known] for known in (False, True)
     )
-    order = ""
-    if first and (metric := first.settings["objective"]["metric"]) in metrics:
-        complete.sort(key=lambda row: row[metric], reverse=first.settings["objective"]["mode"] == "max")
-        order = f", the best by {metric} first"
     charts: list[Any] = []
     for metric in (name.replace(".", "/") for name in metrics):
         axes = [*map(wr.Config, keys), wr.SummaryMetric(metric)]
@@ -111,9 +105,6 @@ def study_pages(study: Path, *, entity: str, project: str) -> tuple[Workspace, R
             wr.ParallelCoordinatesPlot(title=f"settings and {metric}", columns=columns),
             wr.ParameterImportancePlot(with_respect_to=metric),
         ]
-    heading = ["trial", *keys, *metrics, "seconds"]
-    best = complete[:MAX_ROWS]
-    cells = [heading, *([_cell(row[name]) for name in ("number", *heading[1:])] for row in best)]
     return _pages(
         logged,
         entity=entity,
@@ -121,16 +112,8 @@ def study_pages(study: Path, *, entity: str, project: str) -> tuple[Workspace, R
         name=f"study {study.name}",
         description=f"{len(complete)} complete trials",
         sections={"Sweep": charts, "Learning curves": _curves()},
-        blocks=[
-            wr.P(f"{len(best)} of {len(complete)} complete trials{order}."),
-            wr.MarkdownBlock(text="\n".join(markdown_lines(cells))),
-        ],
         charts=charts,
     )
-
-
-def _cell(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
 def _curves(**over_seeds: str) -> list[Any]:
@@ -158,8 +141,8 @@ def _pages(
     name: str,
     description: str,
     sections: Mapping[str, Sequence[Any]],
-    blocks: Sequence[Any],
     charts: Sequence[Any],
+    blocks: Sequence[Any] = (),
 ) -> tuple[Workspace, Report]:
     """Returns a workspace of panels by section, and a report of blocks and charts, about the same runs."""
     import wandb_workspaces.reports.v2 as wr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -15,13 +15,14 @@ import torch
 
 from sentattn.compare.runs import EvaluatedRun, Setting, text_runs
 from sentattn.compare.statistics import LEVEL, UNKNOWN_TERM, Estimate, adjusted, blocks, jackknife, seed_term
-from sentattn.console import Format, Progress, Table, markdown_lines, table_lines, wrap
+from sentattn.console import Progress, Table, markdown_lines, table_lines, wrap
 from sentattn.errors import Fault, UserError, require_packages
 from sentattn.insight.diagnostics import Diagnostics, diagnose, rank_correlation, ranks, sample
 from sentattn.metrics import Floats, Ints
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
+    from sentattn.compare.comparison import Comparison
     from sentattn.data.datamodule import TextData
 
 FILE = "insight-{split}-{rows}.parquet"
@@ -77,7 +78,8 @@ ABOUT = (
     "trained model does not need its weights. seeds: Kendall's tau between the attention of two seeds. AP: average "
     "precision of the weights against the words that decide the label, less that of random weights: whether a person "
     "would find them plausible, not whether the model uses these words. The state of a token may hold what its "
-    "neighbours say. Differences are paired, text by text; ± is half of a 95% interval over rows and seeds."
+    "neighbours say. Weights over n-grams are not measured. Differences are paired, text by text; ± is half of a 95% "
+    "interval over rows and seeds."
 )
 
 OUTCOMES = {
@@ -195,13 +197,13 @@ def table(insights: Sequence[Insight]) -> Table:
     return Table(["settings", *(COLUMNS[i].heading for i in shown)], rows, ABOUT)
 
 
-def lines(insights: Sequence[Insight], total: int, style: Format) -> list[str]:
-    """Returns the table below what it says, of a sample of so many rows in total, in a format other than `csv`."""
+def lines(insights: Sequence[Insight], total: int, *, markdown: bool = False) -> list[str]:
+    """Returns the table below what it says, of a sample of so many rows in total."""
     heading, rows, about = table(insights)
     count = len(insights[0].block_N)
     drawn = f"{count:,} of {total:,} rows" if count < total else f"all {total:,} rows"
     title = f"Does the attention mean anything? Means over {drawn} and over seeds."
-    if style == "markdown":
+    if markdown:
         return ["", title, "", conclusion(insights), "", *markdown_lines([heading, *rows]), "", about]
     shown = ["", *wrap(title), *wrap(conclusion(insights))]
     for columns in (slice(1, 1 + FIRST_COLUMNS), slice(1 + FIRST_COLUMNS, None)):
@@ -210,6 +212,20 @@ def lines(insights: Sequence[Insight], total: int, style: Format) -> list[str]:
         ]
         shown += ["", *table_lines(broken, align="<" + ">" * (len(broken[0]) - 1), wrap=0)] if broken else []
     return [*shown, "", *wrap(about)]
+
+
+def csv_rows(comparisons: Iterable[Comparison]) -> list[list[str]]:
+    """Returns a heading, and a row for each setting and column: the value and its interval, empty where unknown."""
+    rows = [["data", "split", "settings", "seeds", "rows", "metric", "value", "low", "high"]]
+    for comparison in comparisons:
+        for insight in comparison.insights:
+            counts = [str(len(insight.seeds)), str(len(insight.block_N))]
+            start = [comparison.data, comparison.split, insight.setting.name, *counts]
+            for column in COLUMNS:
+                if not math.isnan((estimate := insight.estimate(column)).value):
+                    ends = ["", ""] if math.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]
+                    rows.append([*start, column.name, f"{estimate.value:.17g}", *ends])
+    return rows
 
 
 def conclusion(insights: Sequence[Insight]) -> str:

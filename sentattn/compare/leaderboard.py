@@ -1,19 +1,30 @@
-"""The leaderboard of a comparison and the results of its tests as lines of text."""
+"""The leaderboard of comparisons: text in a terminal, a table in a notebook, data frame, CSV, report and figure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+import os
+import sys
+from collections.abc import Collection, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from sentattn.compare.across import Overall
-from sentattn.compare.comparison import Comparison, Pair
+from sentattn.compare.across import Overall, over_data_sets
+from sentattn.compare.comparison import Comparison, Pair, require_same_rows
 from sentattn.compare.runs import Setting
-from sentattn.console import TERMINAL_WIDTH, Format, csv_lines, format_count, markdown_lines, table_lines, wrap
-from sentattn.errors import Fault, SettingError
+from sentattn.console import TERMINAL_WIDTH, markdown_lines, table_lines, wrap
+from sentattn.errors import Fault, SettingError, require_packages
 from sentattn.metrics import MAJORITY
+from sentattn.rendering import PAGE_ENDINGS, PICTURE_ENDINGS, require_format
+from sentattn.rendering.html import safe
+from sentattn.run import replacing, writing
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from wandb_workspaces.workspaces import Workspace
 
 Row: TypeAlias = dict[str, Any]
 """A setting: its name, seeds, metrics with the ends of their 95% intervals, and costs; NaN where something is unknown.
@@ -24,13 +35,131 @@ ENDS = ("_low", "_high")
 COSTS = {"parameters": 0, "train_seconds": 0, "tokens_per_second": 0, "ms_one_text": 2, "ms_a_batch": 2, "trials": 0}
 """Columns after the metrics, with the digits that are shown: `trials` is the number of those of the study that found a
 setting."""
-IN_TERMINAL = ("log_loss", "accuracy", "f1_macro")
-"""Metrics of which the first that runs have is shown next to that which they are compared by: two fit 80 columns."""
+IN_TERMINAL = ("settings", "seeds", "parameters", "train_seconds")
+"""Columns that are shown next to the metric that settings are compared by, unless others are chosen."""
 FAR_POINTS, FAR, FAR_SEEDS = 1.0, 5.0, 5
 """A seed whose accuracy is so far from the median of all seeds, and so many times as far as the others, is named; of
 fewer seeds ordinary ones often are."""
 UNEVEN = 10
 """An interval is written with its ends where its middle is farther from the value than half of it over this."""
+
+
+class Leaderboard:
+    """Settings on the same rows, the best first, with their tests. It prints as in a terminal.
+
+    Attributes:
+        comparisons: One for each group of runs with the same rows.
+    """
+
+    def __init__(self, comparisons: Sequence[Comparison]) -> None:
+        self.comparisons = comparisons
+
+    @cached_property
+    def overall(self) -> list[Overall]:
+        """The verdicts over data sets, of three or more."""
+        return over_data_sets(self.comparisons)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a setting, in the columns of `compare format=csv`, with the number of `rows` after them.
+
+        Raises:
+            SettingError: If pandas is not installed.
+        """
+        require_packages("frame", "leaderboard(...).frame", ["pandas"], "sentattn[pandas]")
+        import pandas as pd
+
+        return pd.DataFrame(
+            {**setting_row(setting), "data": each.data, "split": each.split, "rows": len(each.rows.labels_N)}
+            for each in self.comparisons
+            for setting in each.leaderboard
+        )
+
+    @property
+    def pairs(self) -> list[dict[str, object]]:
+        """The tests, in the columns of `NAME-tests.csv` of `compare format=csv output=NAME.csv`, in shares of 1."""
+        header, *rows = verdict_rows(self.comparisons, self.overall)
+        return [dict(zip(map(str, header), row, strict=True)) for row in rows]
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Writes a page with charts, the numbers behind them, and texts on which settings disagree.
+
+        Raises:
+            UserError: If the path is no HTML file or cannot be written.
+        """
+        from sentattn.compare.report.page import write_report
+
+        require_format(path := Path(path), "report", PAGE_ENDINGS)
+        for warning in write_report(path, self.comparisons, self.overall):
+            print(f"warning: {warning}", file=sys.stderr)
+        return path
+
+    def figure(self, path: str | os.PathLike[str], panels: Collection[str] = ()) -> Path:
+        """Writes a figure for a paper as PDF, SVG or PNG: one column wide, legible in grey.
+
+        Args:
+            path: The file.
+            panels: Some of `pairs`, `cost` and `rows`; all where none is named.
+
+        Raises:
+            UserError: If the file has another format or cannot be written, there is no panel of a name or nothing to
+                draw, or the runs have different rows.
+        """
+        from sentattn.compare.figure import DPI, PANELS, draw, draw_overall, panel_faults
+        from sentattn.rendering.png import to_bytes
+
+        require_format(path := Path(path), "figure", PICTURE_ENDINGS)
+        if faults := panel_faults(panels):
+            raise SettingError(*faults)
+        kinds = panels or PANELS
+        if self.overall and "pairs" in kinds:
+            drawn = partial(draw_overall, self.overall)
+        else:
+            require_same_rows("figure", path, self.comparisons)
+            drawn = partial(draw, self.comparisons[0], kinds)
+        with writing(path, "figure"), replacing(path) as temporary:
+            temporary.write_bytes(to_bytes(drawn, path.suffix.lower()[1:], DPI))
+        return path
+
+    def workspace(self, *, entity: str, project: str) -> Workspace:
+        """Returns the workspace on W&B of the runs that were logged to it; its `save()` saves it there.
+
+        Args:
+            entity: W&B user or team.
+            project: W&B project of the runs.
+
+        Raises:
+            UserError: If `wandb-workspaces` is not installed, or the runs have different rows.
+        """
+        require_packages("workspace", "leaderboard(...).workspace", ["wandb_workspaces"], "sentattn[dashboard]")
+        from sentattn.compare.dashboard import comparison_pages
+
+        require_same_rows("project", project, self.comparisons)
+        return comparison_pages(self.comparisons[0], entity=entity, project=project)[0]
+
+    def tables(self, columns: Sequence[str] = (), *, markdown: bool = False) -> list[str]:
+        """Returns the leaderboard of each comparison with the diagnostics of its attentions."""
+        return [
+            "\n".join([*board_lines(each, columns, markdown=markdown), *_insight_lines(each, markdown=markdown)])
+            for each in self.comparisons
+        ]
+
+    def text(self, tables: Sequence[str]) -> str:
+        """Returns tables, one for each comparison, with the results of the tests."""
+        texts = ["These runs have different rows; each table below is about runs with the same rows."]
+        texts = texts if len(self.comparisons) > 1 else []
+        for board, comparison in zip(tables, self.comparisons, strict=True):
+            texts += [board, "\n".join(message_lines(comparison))]
+        texts += ["\n".join(overall_lines(overall)) for overall in self.overall]
+        return "\n\n".join(filter(None, texts))
+
+    def __repr__(self) -> str:
+        return self.text(self.tables())
+
+    def _repr_html_(self) -> str:
+        """Returns the HTML for a notebook: a table and the tests of each comparison, the verdicts over data sets."""
+        overall = ["\n".join(overall_lines(each)) for each in self.overall]
+        return "\n".join([*map(_html, self.comparisons), *(f"<pre>{safe(text)}</pre>" for text in overall)])
 
 
 def board_rows(comparison: Comparison) -> list[Row]:
@@ -67,22 +196,33 @@ def cell(row: Row, name: str) -> str:
     return f"{value:.4f} ±{half:.4f}" if is_even else f"{value:.4f} ({low:.4f} to {high:.4f})"
 
 
-def board_lines(comparison: Comparison, style: Format = "table", columns: Sequence[str] = ()) -> list[str]:
-    """Returns the leaderboard as lines, with some columns or all; in the terminal, with remarks about the runs.
+def board_lines(comparison: Comparison, columns: Sequence[str] = (), *, markdown: bool = False) -> list[str]:
+    """Returns the leaderboard as lines, as Markdown with all columns or some; else with a few, and with remarks.
 
-    By default the terminal has a few columns. A `SettingError` if there is no column of a name.
+    A line has 80 columns, or as many as the longest word of a setting needs. A `SettingError` if there is no column of
+    a name.
     """
-    if style == "csv":
-        return [*csv_lines(csv_rows([comparison], columns))]
-    if style == "markdown":
-        return markdown_lines(cells(comparison, columns))
+    rows = cells(comparison, columns)
+    if markdown:
+        return markdown_lines(rows)
+    if not columns:
+        shown = [i for i, name in enumerate(rows[0]) if name in (*IN_TERMINAL, comparison.metric.name)]
+        rows = [[row[i] for i in shown] for row in rows]
+    rows = ranked(rows)
+    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    longest = max(len(word) for row in rows for word in row[0].split())
+    lines = table_lines(
+        rows, align="<" + ">" * (len(rows[0]) - 1), wrap=0, width=max(TERMINAL_WIDTH, sum(widths[1:]) + longest)
+    )
     remarks = [line for note in notes(comparison.leaderboard) for line in wrap(note, "", "  ")]
-    lines = _terminal_lines(comparison)
-    if columns:
-        chosen = cells(comparison, columns)
-        width = sum(max(map(len, column)) + 2 for column in zip(*chosen, strict=True))
-        lines = table_lines(chosen, align="<" + ">" * len(columns), wrap=0, width=width)
     return [*wrap(heading(comparison)), "", *lines, *remarks]
+
+
+def ranked(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Returns the rows of `cells` with the place of each setting before its name."""
+    heading, *settings, largest = rows
+    places = [[f"{rank} {name}", *values] for rank, (name, *values) in enumerate(settings, start=1)]
+    return [list(heading), *places, list(largest)]
 
 
 def csv_rows(comparisons: Sequence[Comparison], columns: Sequence[str] = ()) -> list[list[Any]]:
@@ -133,34 +273,7 @@ def cells(comparison: Comparison, columns: Sequence[str] = ()) -> list[list[str]
     every = [name for name in dict.fromkeys(name for row in rows for name in row) if not name.endswith(ENDS)]
     unknown = {name for name in COSTS if all(math.isnan(row.get(name, math.nan)) for row in rows)}
     names = _choose([name for name in every if name not in unknown], columns)
-    heading = [name.replace("_", " ") if name in COSTS else name for name in names]
-    return [heading, *([cell(row, name) for name in names] for row in rows)]
-
-
-def _terminal_lines(comparison: Comparison) -> list[str]:
-    """Returns the leaderboard for 80 columns, or as many as the longest setting needs: a value is never broken."""
-    *settings, largest = board_rows(comparison)
-    metric = comparison.metric.name
-    second = next(name for name in IN_TERMINAL if name != metric and any(name in row for row in settings))
-    has_costs = not all(math.isnan(row["parameters"]) for row in settings)
-    rows: list[tuple[str, ...]] = [("", "settings", "seeds", metric, second, *(("params", "train") * has_costs))]
-    for rank, row in enumerate(settings, start=1):
-        costs = _costs(row) if has_costs else ()
-        metrics = cell(row, metric), cell({second: row.get(second, math.nan)}, second)
-        rows.append((str(rank), row["settings"], str(row["seeds"]), *metrics, *costs))
-    values = [cell(largest, name) if name == "accuracy" else "" for name in (metric, second)]
-    rows.append(("", largest["settings"], "", *values, *("", "") * has_costs))
-    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
-    longest = max(len(word) for row in rows for word in row[1].split())
-    return table_lines(
-        rows, align="><>>>>>"[: len(rows[0])], wrap=1, width=max(TERMINAL_WIDTH, sum(widths) - widths[1] + longest)
-    )
-
-
-def _costs(row: Row) -> tuple[str, str]:
-    if math.isnan(row["parameters"]):
-        return "-", "-"
-    return format_count(row["parameters"]), f"{row['train_seconds']:.0f} s"
+    return [names, *([cell(row, name) for name in names] for row in rows)]
 
 
 def notes(settings: Sequence[Setting]) -> list[str]:
@@ -205,3 +318,19 @@ def verdict_rows(comparisons: Sequence[Comparison], overall: Sequence[Overall] =
         rows[-1] += [pair.p_difference, 1 - pair.level, *of_difference]
         rows[-1] += [pair.p_equivalence, 1 - 2 * pair.level, *of_equivalence]
     return rows
+
+
+def _insight_lines(comparison: Comparison, *, markdown: bool = False) -> list[str]:
+    """Returns the diagnostics of the attentions, if there are any."""
+    if not comparison.insights:
+        return []
+    from sentattn.compare.insight import lines
+
+    return lines(comparison.insights, len(comparison.rows.labels_N), markdown=markdown)
+
+
+def _html(comparison: Comparison) -> str:
+    rows = ["".join(f"<td>{safe(cell)}</td>" for cell in row) for row in cells(comparison)]
+    table = "".join(f"<tr>{row}</tr>" for row in rows)
+    text = "\n".join([*message_lines(comparison), *_insight_lines(comparison)])
+    return f"<p>{safe(heading(comparison))}</p><table>{table}</table><pre>{safe(text)}</pre>"

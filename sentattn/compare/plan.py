@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,7 +124,7 @@ def apply(plan: Plan, comparisons: Sequence[Comparison], output_dir: Path) -> li
             if setting and (setting.deterministic or not missing):
                 planned.append(setting if setting.deterministic else replace(setting, runs=runs))
             else:
-                commands |= dict.fromkeys(_train(arguments, missing))
+                commands[_train(arguments, missing)] = None
         found.append((comparisons[index], planned, [settings for _, settings in sides]))
     if commands:
         text = "".join(f"\n  {command}" for command in commands)
@@ -209,12 +208,10 @@ def _match(wanted: Node, comparison: Comparison) -> Setting | None:
     return next(iter(alike), None)
 
 
-def _train(arguments: Sequence[str], seeds: Sequence[int]) -> Iterator[str]:
-    """Yields the commands that train some seeds, a command for each range of consecutive seeds."""
+def _train(arguments: Sequence[str], seeds: Sequence[int]) -> str:
+    """Returns the command that trains some seeds."""
+    numbers = ",".join(map(str, seeds))
     if not arguments:
-        yield f"a table with the seeds {', '.join(map(str, seeds))} of each setting of the plan: table=FILE"
-        return
-    for _, group in groupby(enumerate(seeds), key=lambda numbered: numbered[1] - numbered[0]):
-        [first, *others] = [seed for _, seed in group]
-        words = [*arguments, f"seed={first}", *([f"seeds={1 + len(others)}"] if others else [])]
-        yield f"python -m sentattn.train {shlex.join(words)}"
+        return f"a table with the seeds {numbers} of each setting of the plan: table=FILE"
+    grid = "-m " * (len(seeds) > 1)
+    return f"python -m sentattn.train {grid}{shlex.join([*arguments, f'seed={numbers}'])}"

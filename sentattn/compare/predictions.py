@@ -10,11 +10,10 @@ Shapes: T lines, R runs, which are the settings with their seeds, N texts, C cla
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,47 +43,35 @@ NUMBERED = ("seed", "row", "label", "predicted")
 SUM_TOLERANCE = 1e-3
 
 
-class Column(NamedTuple):
-    """A column of texts: the different ones in the order of the table, and the number of that of each line, (T,)."""
-
-    names: Sequence[str]
-    number_T: Ints
-
-
 @dataclass(frozen=True)
 class Lines:
-    """Lines of a table: its columns of texts, and its columns of numbers, (T,), NaN where there is none."""
+    """The lines of a data set: columns of texts, "" where one is missing, and of numbers, NaN where one is missing."""
 
     path: Path
-    texts: Mapping[str, Column]
-    numbers: Mapping[str, Floats]
+    table: pa.Table
 
-    def of_data(self, number: int) -> Lines:
-        """Returns the lines of a data set, without the columns of numbers that it has none of."""
-        chosen_T = self.texts["data"].number_T == number
-        texts = {}
-        for name, (names, number_T) in self.texts.items():
-            kept, new_T = np.unique(number_T[chosen_T], return_inverse=True)
-            texts[name] = Column([names[i] for i in kept], new_T.astype(np.int64))
-        numbers = {name: values_T[chosen_T] for name, values_T in self.numbers.items()}
-        return Lines(self.path, texts, {name: x_T for name, x_T in numbers.items() if not np.isnan(x_T).all()})
+    def texts(self, name: str) -> tuple[Sequence[str], Ints]:
+        """Returns the different texts of a column in their order, and the number of that of each line, (T,)."""
+        if name not in self.table.column_names:
+            return [""], np.zeros(len(self.table), np.int64)
+        encoded = self.table[name].combine_chunks().dictionary_encode()
+        return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
 
     @property
-    def predicted(self) -> Column:
-        """The predicted classes, "" where there is none."""
-        return self.texts.get("predicted", Column([""], np.zeros_like(self.texts["label"].number_T)))
+    def classes(self) -> list[str]:
+        """The classes of which there is a column of probabilities."""
+        return [name.removeprefix(PROBABILITY) for name in self.table.column_names if _is_probability(name)]
 
     @property
     def row(self) -> str:
         """The column that names a text."""
-        return "row_id" if "row_id" in self.texts else "row"
+        return "row_id" if "row_id" in self.table.column_names else "row"
 
     def refuse(
-        self, key: str, message: str, wrong_N: NDArray[np.bool_], ids: Iterable[str], kind: str = "conflict"
+        self, key: str, message: str, wrong_RN: NDArray[np.bool_], ids: Sequence[str], kind: str = "conflict"
     ) -> None:
-        """Raises a `DataError` with the names of the first texts that are wrong, if any is."""
-        if wrong_N.any():
-            names = [name for name, is_wrong in zip(ids, wrong_N, strict=True) if is_wrong]
+        """Raises a `DataError` with the names of the first texts that are wrong in a run, if any is."""
+        if names := [ids[int(n)] for n in np.flatnonzero(wrong_RN.any(axis=0))]:
             more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
             shown = f"table={self.path}: {message}: {self.row} {', '.join(names[:SHOWN])}{more}."
             raise DataError(Fault(key, kind, shown))
@@ -102,31 +89,25 @@ def add_tables(sources: Sequence[str], comparisons: Sequence[Comparison], split:
         DataError: If the table is damaged or of another format, or has other texts or labels than the runs.
     """
     if wrong := [name for name in sources if not name.lower().endswith(ENDINGS)]:
-        message = (
-            f"table={wrong[0]} must be a file with one of these endings: {', '.join(ENDINGS)}. Type FOLDER/*.csv for "
-        )
-        message += "the files of a folder, and save another format as CSV, such as by pandas with to_csv(index=False)."
+        message = f"table={wrong[0]} must be a file with one of these endings: {', '.join(ENDINGS)}."
         raise DataError(Fault("table", "unsupported", message))
     if any(each.folds for each in comparisons):
         raise DataError(
             Fault("table", "unsupported", f"table= has no folds, as the runs of {FOLDS} have; leave it out.")
         )
-    lines = _read(table_paths(sources, "table"))
-    by_data = {lines.path.stem: lines}
-    if "data" in lines.texts:
-        by_data = {name: lines.of_data(number) for number, name in enumerate(lines.texts["data"].names)}
     found = list(comparisons)
-    for data, of_data in by_data.items():
-        named = [each for each in comparisons if "data" not in lines.texts or each.data == data]
-        same = [each for each in named if set(_row_names(each, of_data.row)) == set(of_data.texts[of_data.row].names)]
+    for data, lines in _by_data(_read(table_paths(sources, "table"))):
+        named = [each for each in comparisons if data is None or each.data == data]
+        names = lines.texts(lines.row)[0]
+        same = [each for each in named if set(_row_names(each, lines.row)) == set(names)]
         if same:
-            found[found.index(same[0])] = replace(same[0], runs=[*same[0].runs, *_runs(of_data, data, same[0])])
+            found[found.index(same[0])] = replace(same[0], runs=[*same[0].runs, *_runs(lines, same[0].data, same[0])])
         elif named:
-            both = set(_row_names(named[0], of_data.row)).symmetric_difference(of_data.texts[of_data.row].names)
+            both = sorted(set(_row_names(named[0], lines.row)).symmetric_difference(names))
             message = f"its texts are not those of the runs of {named[0].data}"
-            of_data.refuse("table", message, np.full(len(both), True), sorted(both))
+            lines.refuse("table", message, np.full((1, len(both)), True), both)
         else:
-            found.append(Comparison(_runs(of_data, data, None), split))
+            found.append(Comparison(_runs(lines, data or lines.path.stem, None), split))
     return found
 
 
@@ -137,8 +118,21 @@ def _row_names(comparison: Comparison, column: str) -> Sequence[str]:
     return list(map(str, read_column(comparison.runs[0].run, comparison.split, "row")))
 
 
+def _by_data(lines: Lines) -> Iterator[tuple[str | None, Lines]]:
+    """Yields the lines of each data set, without the classes that it has none of; all lines where none is named."""
+    import pyarrow.compute as pc
+
+    if "data" not in lines.table.column_names:
+        yield None, lines
+        return
+    for data in lines.texts("data")[0]:
+        table = lines.table.filter(pc.equal(lines.table["data"], data))
+        empty = [name for name in table.column_names if name not in TEXTS and pc.all(pc.is_nan(table[name])).as_py()]
+        yield data, Lines(lines.path, table.drop_columns(empty))
+
+
 def _read(paths: Sequence[Path]) -> Lines:
-    """Reads files as one table, with empty texts and NaN where a value is missing, and checks its columns."""
+    """Reads files as one table, and checks its columns."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import ArrowException
@@ -151,18 +145,12 @@ def _read(paths: Sequence[Path]) -> Lines:
             message = f"table={path} cannot be read: {' '.join(str(error).split())}"
             raise DataError(Fault("table", "unreadable", message)) from error
     joined = pa.concat_tables(tables, promote_options="default")  # a column may be in some files alone
-    filled = {name: pc.fill_null(joined[name], "" if name in TEXTS else float("nan")) for name in joined.column_names}
-    table = pa.table(filled)
+    table = pa.table(
+        {name: pc.fill_null(joined[name], "" if name in TEXTS else float("nan")) for name in joined.column_names}
+    )
     if faults := list(_faults(paths[0], table)):
         raise DataError(*faults)
-    texts = {}
-    for name in TEXTS:
-        if name in table.column_names:
-            encoded = table[name].combine_chunks().dictionary_encode()
-            names = [unicodedata.normalize("NFC", text) for text in encoded.dictionary.to_pylist()]
-            texts[name] = Column(names, encoded.indices.to_numpy().astype(np.int64))
-    numbers = {name: table[name].to_numpy() for name in table.column_names if name not in TEXTS}
-    return Lines(paths[0], texts, numbers)
+    return Lines(paths[0], table)
 
 
 def _read_file(path: Path) -> pa.Table:
@@ -187,8 +175,10 @@ def _read_file(path: Path) -> pa.Table:
     if len({*names}) < len(names):
         raise ValueError(f"it has two columns {max(names, key=names.count)}.")
     columns = {name: table[name].cast(pa.string() if name in TEXTS else pa.float64()) for name in names}
-    numbered = [name for name in names if name in NUMBERED]
-    return pa.table(columns | {name: pc.replace_substring_regex(columns[name], *WHOLE) for name in numbered})
+    columns |= {name: pc.utf8_normalize(columns[name], form="NFC") for name in names if name in TEXTS}
+    return pa.table(
+        columns | {name: pc.replace_substring_regex(columns[name], *WHOLE) for name in names if name in NUMBERED}
+    )
 
 
 def _is_probability(name: str) -> bool:
@@ -216,130 +206,111 @@ def _faults(path: Path, table: pa.Table) -> Iterator[Fault]:
 
 def _runs(lines: Lines, data: str, known: Comparison | None) -> list[EvaluatedRun]:
     """Returns the runs of a table, one for each setting and seed, with the rows of a comparison or with its own."""
-    ids, row_T = lines.texts[lines.row]
+    ids, row_T = lines.texts(lines.row)
     if known is not None:
         places = {name: place for place, name in enumerate(_row_names(known, lines.row))}
         ids, row_T = list(places), np.array([places[name] for name in ids])[row_T]
     line_RN, runs = _lines_of_runs(lines, ids, row_T)
-    labels, numbers = _labels(lines, known)
-    label_RN = numbers[lines.texts["label"].number_T][line_RN]
+    labels, label_RN, predicted_RN = _classes(lines, line_RN, known)
     first_N = label_RN[0] if known is None else known.rows.labels_N
     message = "the label differs between settings" if known is None else f"the label is not that of {data}"
-    lines.refuse("label", message, (label_RN != first_N).any(axis=0), ids)
-    rows = (
-        Rows(tuple(ids), first_N, _groups(lines, line_RN, ids), np.empty(0, np.int64)) if known is None else known.rows
-    )
-    probabilities_TC, has_probabilities_T = _probabilities(lines, labels, line_RN, ids)
-    score_T = lines.numbers.get(SCORE)
-    found = []
-    for line_N, (setting, seed) in zip(line_RN, runs, strict=True):
-        result = {"data": data, "deterministic": seed is None, "metrics": {}}
-        found.append(
-            EvaluatedRun(
-                Run(lines.path),
-                {"model": {"name": setting}},
-                result,
-                f"{lines.path}: {setting}",
-                seed or 0,
-                rows,
-                probabilities_TC[line_N],
-                labels=labels,
-                score_N=None if score_T is None else score_T[line_N],
-                has_probabilities=bool(has_probabilities_T[line_N[0]]),
-                is_of_table=True,
-            )
+    lines.refuse("label", message, label_RN != first_N, ids)
+    names, group_T = lines.texts("group")
+    groups_RN = group_T[line_RN]
+    lines.refuse("group", "the group differs between settings", groups_RN != groups_RN[0], ids)
+    group_N = group_numbers([names[group] for group in groups_RN[0]])
+    rows = Rows(tuple(ids), first_N, group_N, np.empty(0, np.int64)) if known is None else known.rows
+    probabilities_RNC, has_probabilities_R = _probabilities(lines, labels, line_RN, predicted_RN, ids)
+    true = np.unique(first_N)
+    is_label_R = np.isin(probabilities_RNC.argmax(axis=2), true).any(axis=1)
+    if len(true) > 1 and not is_label_R.all():
+        message = f"table={lines.path}: setting {runs[int(is_label_R.argmin())][0]} predicts none of the labels, which "
+        message += f"are {', '.join(labels[c] for c in true[:SHOWN])}: write predicted with the names of label."
+        raise DataError(Fault("predicted", "unknown", message))
+    score_RN = None
+    if SCORE in lines.table.column_names:
+        score_RN = lines.table[SCORE].to_numpy()[line_RN]
+        lines.refuse(SCORE, "score is no number", ~np.isfinite(score_RN), ids, "missing")
+    return [
+        EvaluatedRun(
+            Run(lines.path),
+            {"model": {"name": setting}},
+            {"data": data, "deterministic": seed is None, "metrics": {}},
+            f"{lines.path}: {setting}",
+            seed or 0,
+            rows,
+            probabilities_RNC[number],
+            labels=labels,
+            score_N=None if score_RN is None else score_RN[number],
+            has_probabilities=bool(has_probabilities_R[number]),
+            is_of_table=True,
         )
-    return found
+        for number, (setting, seed) in enumerate(runs)
+    ]
 
 
 def _lines_of_runs(lines: Lines, ids: Sequence[str], row_T: Ints) -> tuple[Ints, list[tuple[str, int | None]]]:
     """Returns the line of each run and text, (R, N), and the setting and seed of each run."""
-    settings, setting_T = lines.texts["setting"]
-    seeds, seed_T = lines.texts.get("seed", Column([""], np.zeros_like(setting_T)))
-    pair_P, run_T = np.unique(setting_T * len(seeds) + seed_T, return_inverse=True)
-    runs = [(settings[pair // len(seeds)], seeds[pair % len(seeds)]) for pair in pair_P]
+    (settings, setting_T), (seeds, seed_T) = lines.texts("setting"), lines.texts("seed")
+    pair_R, run_T = np.unique(setting_T * len(seeds) + seed_T, return_inverse=True)
+    runs = [(settings[pair // len(seeds)], seeds[pair % len(seeds)]) for pair in pair_R]
     if wrong := sorted({seed for _, seed in runs if seed and not seed.isdecimal()}):
         raise DataError(Fault("seed", "type", f"table={lines.path}: seed takes whole numbers, got {wrong[0]}."))
-    counts_RN = np.bincount(run_T * len(ids) + row_T, minlength=len(runs) * len(ids)).reshape(len(runs), len(ids))
+    place_T = run_T * len(ids) + row_T
+    counts_RN = np.bincount(place_T, minlength=len(runs) * len(ids)).reshape(len(runs), len(ids))
     for (setting, seed), counts_N in zip(runs, counts_RN, strict=True):
         name = f"setting {setting}" + (f", seed {seed}" if seed else "")
-        lines.refuse("row", f"{name} has several lines of a text", counts_N > 1, ids)
-        lines.refuse("row", f"{name} lacks texts", counts_N == 0, ids)
-    line_RN = np.argsort(run_T * len(ids) + row_T, kind="stable").reshape(len(runs), len(ids))
+        lines.refuse("row", f"{name} has several lines of a text", counts_N[None] > 1, ids)
+        lines.refuse("row", f"{name} lacks texts", counts_N[None] == 0, ids)
+    line_RN = np.argsort(place_T, kind="stable").reshape(counts_RN.shape)
     return line_RN, [(setting, int(seed) if seed else None) for setting, seed in runs]
 
 
-def _labels(lines: Lines, known: Comparison | None) -> tuple[Sequence[str], Ints]:
-    """Returns the names of the classes, and the class of each of the labels of the table."""
-    of_table, predicted = lines.texts["label"].names, lines.predicted.names
-    given = [name.removeprefix(PROBABILITY) for name in filter(_is_probability, lines.numbers)]
+def _classes(lines: Lines, line_RN: Ints, known: Comparison | None) -> tuple[Sequence[str], Ints, Ints]:
+    """Returns the names of the classes, and the true and the predicted class of each line, -1 where there is none."""
+    (true, true_T), (predicted, predicted_T) = lines.texts("label"), lines.texts("predicted")
+    every = {*true, *predicted, *lines.classes} - {""}
     if known is not None:
         labels = known.labels
     else:
-        labels = given or sorted({*of_table, *predicted} - {""})
+        labels = lines.classes or sorted(every)
         if all(name.isdecimal() for name in labels):
             labels = sorted(labels, key=int)
-    if unknown := sorted({*of_table, *predicted, *given}.difference(labels, [""])):
+    if unknown := sorted(every.difference(labels)):
         message = f"table={lines.path}: no class {', '.join(unknown[:SHOWN])}; there are {', '.join(labels)}."
         raise DataError(Fault("label", "unknown", message))
-    return labels, np.array([labels.index(name) for name in of_table])
-
-
-def _groups(lines: Lines, line_RN: Ints, ids: Sequence[str]) -> Ints | None:
-    """Returns the number of each text's group; None where there are none."""
-    if "group" not in lines.texts:
-        return None
-    names, group_T = lines.texts["group"]
-    group_RN = group_T[line_RN]
-    lines.refuse("group", "the group differs between settings", (group_RN != group_RN[0]).any(axis=0), ids)
-    return group_numbers([names[group] for group in group_RN[0]])
+    number = {"": -1} | {name: number for number, name in enumerate(labels)}
+    true_RN, predicted_RN = (
+        np.array([number[name] for name in names])[number_T[line_RN]]
+        for names, number_T in ((true, true_T), (predicted, predicted_T))
+    )
+    return labels, true_RN, predicted_RN
 
 
 def _probabilities(
-    lines: Lines, labels: Sequence[str], line_RN: Ints, ids: Sequence[str]
+    lines: Lines, labels: Sequence[str], line_RN: Ints, predicted_RN: Ints, ids: Sequence[str]
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Returns the probability of each class, (T, C), and whether a line's setting has them; else the predicted has 1.
+    """Returns the probability of each class, (R, N, C), and which runs have them; of others the predicted has 1.
 
-    A setting has probabilities where one of its lines has any.
+    A run has probabilities where one of its lines has any.
     """
-    ids_T = np.empty(line_RN.size, dtype=object)
-    ids_T[line_RN] = ids
-    if SCORE in lines.numbers:
-        lines.refuse(SCORE, "score is no number", ~np.isfinite(lines.numbers[SCORE]), ids_T, "missing")
-    missing = [PROBABILITY + name for name in labels if PROBABILITY + name not in lines.numbers]
+    missing = [PROBABILITY + name for name in labels if name not in lines.classes]
     if 0 < len(missing) < len(labels):
         message = f"table={lines.path} has no column {', '.join(missing)}, the probability of a class."
         raise DataError(Fault(missing[0], "missing", message))
-    none_T = np.full(line_RN.size, np.nan)
-    p_TC = np.stack([lines.numbers.get(PROBABILITY + name, none_T) for name in labels], axis=1)
-    setting_T = lines.texts["setting"].number_T
-    has_T = (np.bincount(setting_T, ~np.isnan(p_TC).all(axis=1)) > 0)[setting_T]
-    is_legal_T = (p_TC >= 0).all(axis=1) & (np.abs(p_TC.sum(axis=1) - 1) < SUM_TOLERANCE)
+    p_RNC = np.full((*line_RN.shape, len(labels)), np.nan)
+    for number, name in enumerate(labels if not missing else ()):
+        p_RNC[..., number] = lines.table[PROBABILITY + name].to_numpy()[line_RN]
+    has_R: NDArray[np.bool_] = np.count_nonzero(~np.isnan(p_RNC), axis=(1, 2)) > 0
+    has_RN = np.repeat(has_R[:, None], line_RN.shape[1], axis=1)
+    is_legal_RN = (p_RNC >= 0).all(axis=2) & (np.abs(p_RNC.sum(axis=2) - 1) < SUM_TOLERANCE)
     message = "probabilities are numbers from 0 on whose sum is 1"
-    lines.refuse(PROBABILITY, message, has_T & ~is_legal_T, ids_T, "range")
-    predicted, predicted_T = lines.predicted
-    chosen_T = np.array([labels.index(name) if name else -1 for name in predicted])[predicted_T]
+    lines.refuse(PROBABILITY, message, has_RN & ~is_legal_RN, ids, "range")
     message = "neither predicted nor probabilities of each class"
-    lines.refuse("predicted", message, ~has_T & (chosen_T < 0), ids_T, "missing")
-    message = "predicted is not the class with the highest probability"
-    lines.refuse("predicted", message, has_T & (chosen_T >= 0) & (p_TC.argmax(axis=1) != chosen_T), ids_T)
-    _require_labels(lines, has_T)
-    return np.where(has_T[:, None], p_TC, np.eye(len(labels))[chosen_T]), has_T
-
-
-def _require_labels(lines: Lines, has_probabilities_T: NDArray[np.bool_]) -> None:
-    """Refuses a setting that predicts no class among the labels, which has names of its own for them.
-
-    Of one label, such as 1 for a right answer, a setting may predict none.
-    """
-    (settings, setting_T), (predicted, predicted_T) = lines.texts["setting"], lines.predicted
-    labels = lines.texts["label"].names
-    is_label_T = has_probabilities_T | np.isin(predicted, labels)[predicted_T]
-    for number in np.flatnonzero(np.bincount(setting_T, is_label_T) == 0) if len(labels) > 1 else ():
-        found = [predicted[place] for place in np.unique(predicted_T[setting_T == number])]
-        message = f"table={lines.path}: setting {settings[int(number)]} predicts {', '.join(found[:SHOWN])}, and the "
-        message += f"labels are {', '.join(labels[:SHOWN])}: write predicted with the names of label."
-        raise DataError(Fault("predicted", "unknown", message))
+    lines.refuse("predicted", message, ~has_RN & (predicted_RN < 0), ids, "missing")
+    is_other_RN = (predicted_RN >= 0) & (p_RNC.argmax(axis=2) != predicted_RN)
+    lines.refuse("predicted", "predicted is not the class with the highest probability", has_RN & is_other_RN, ids)
+    return np.where(has_RN[..., None], p_RNC, np.eye(len(labels))[predicted_RN]), has_R
 
 
 def write_table(path: Path, comparisons: Sequence[Comparison]) -> None:

@@ -87,12 +87,6 @@ NOT_READ = Rows((), np.empty(0, np.int64), None, np.empty(0, np.int64)), np.empt
 """Rows and probabilities of a run whose predictions are not read."""
 
 
-class _Parameters(BaseModel):
-    """`parameters` of `result.json`."""
-
-    total: int
-
-
 class _Result(BaseModel):
     """What comparisons read of `result.json`, with its types."""
 
@@ -100,7 +94,7 @@ class _Result(BaseModel):
     seed: int
     data: str
     metrics: dict[str, float | None]
-    parameters: _Parameters
+    parameters: dict[str, int | None]
     data_fingerprint: str | None = None
     seconds: dict[str, float | None] = {}
     latency_ms: dict[str, float | None] = {}

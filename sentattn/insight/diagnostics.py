@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
 
 from sentattn.data.batching import pad
@@ -24,11 +24,10 @@ from sentattn.data.tokenizer import Encoded, Span
 from sentattn.metrics import Floats, Ints
 from sentattn.models.classifier import Classified, TextClassifier
 from sentattn.models.wide import WideAndDeep
-from sentattn.prediction.model import ngram_shares, token_rows
 from sentattn.prediction.prediction import ties
 
 Ids: TypeAlias = NDArray[np.integer]
-FORMAT = "6"
+FORMAT = "7"
 """Of a stored file; it changes with the definition of a measure."""
 WEIGHTS = "weights"
 TOKENS = 4096
@@ -101,8 +100,8 @@ def diagnose(
 ) -> Diagnostics:
     """Returns the measures of a model in evaluation mode.
 
-    The attention is that over n-grams, as weights of tokens (`token_rows`), where the model has one, else that over
-    states. Special tokens of a subword tokenizer, whose spans are empty, are in no ranking and are never removed.
+    The attention is that over states; of one over n-grams nothing is measured. Special tokens of a subword tokenizer,
+    whose spans are empty, are in no ranking and are never removed.
 
     The measures: `tokens`, exp(H) of the weights' entropy H, mean over hops; `hop_overlap`; `comprehensiveness` and
     `sufficiency` of `removals`, ranked by attention, by the magnitude of integrated gradients and at random; 1 or 0
@@ -208,82 +207,37 @@ class Reading(NamedTuple):
 
 @torch.inference_mode()
 def read(model: TextClassifier, ids: Ids, random: np.random.Generator) -> Reading:
-    """Returns how a model reads a text; see `diagnose` for which of its attentions."""
-    tokens_1L, mask_1L = _padded(model, [ids])
-    classified: Classified = model(tokens_1L, mask_1L)
-    weights = (_over_states if _ngram_scores(model) is None else _over_ngrams)(model, mask_1L, classified)
-    own_C, states_LD = _softmax(classified.logits_BC)[0], classified.states_BLD[0]
-    weights_RL, is_place_RL = _numpy(weights.weights_RL), _numpy(weights.is_place_RL) > 0
-    even_RL = is_place_RL / np.maximum(1, is_place_RL.sum(axis=1, keepdims=True))
-    permuted = [permute(weights_RL, is_place_RL, random.random(len(ids))) for _ in range(DRAWS)]
-    others_PC = np.full((DRAWS + 1, len(own_C)), np.nan)
-    if weights.logits is not None:
-        others_PC = _softmax(weights.logits(torch.from_numpy(np.stack([even_RL, *permuted])).to(states_LD)))
-    return Reading(_numpy(weights.of_tokens_RL), own_C, others_PC[:1], others_PC[1:])
+    """Returns how a model reads a text."""
+    classified: Classified = model(*_padded(model, [ids]))
+    own_C, weights_RL = _softmax(classified.logits_BC)[0], _numpy(_weights(classified)[0])
+    even_RL = np.full_like(weights_RL, 1 / len(ids))
+    permuted = [weights_RL[:, np.argsort(random.random(len(ids)))] for _ in range(DRAWS)]  # alike for all rows
+    others_PRL = torch.from_numpy(np.stack([even_RL, *permuted])).to(classified.states_BLD)
+    logits_PC = _logits_with(model, classified, others_PRL)
+    others_PC = np.full((DRAWS + 1, len(own_C)), np.nan) if logits_PC is None else _softmax(logits_PC)
+    return Reading(weights_RL, own_C, others_PC[:1], others_PC[1:])
 
 
-def _ngram_scores(model: TextClassifier) -> nn.Linear | None:
-    """The layer that scores the n-grams of a model with an attention over them."""
-    return model.wide.scores if isinstance(model, WideAndDeep) else None
+def _weights(classified: Classified) -> Tensor:
+    return classified.attended.weights_BRL.to(classified.states_BLD.dtype)
 
 
-class _Weights(NamedTuple):
-    """The weights of a text, and the logits that other weights give.
+def _logits_with(model: TextClassifier, classified: Classified, weights_PRL: Tensor) -> Tensor | None:
+    """Returns the logits with each of P other weights, (P, C); None if an attention's values are not weights @ states.
 
-    A row is a hop, or an order of n-grams; it sums to 1 over its places: the real tokens, or the tokens at which an
-    n-gram ends that the wide part knows, each n-gram once. `logits` takes P weights and returns logits_PC; it is None
-    where an attention's values are not weights @ states. `of_tokens_RL` are the same weights, spread over tokens.
+    What a wide part adds stays.
     """
-
-    of_tokens_RL: Tensor
-    weights_RL: Tensor
-    is_place_RL: Tensor
-    logits: Callable[[Tensor], Tensor] | None
-
-
-def _over_states(model: TextClassifier, mask_1L: Tensor, classified: Classified) -> _Weights:
-    """The attention over states."""
     _, attended, states_1LD, wide = classified
-    weights_1RL = attended.weights_BRL.to(states_1LD.dtype)
-    sums_1RD, values_1RD = weights_1RL @ states_1LD, attended.values_BRD
+    sums_1RD, values_1RD = _weights(classified) @ states_1LD, attended.values_BRD
     is_sum = sums_1RD.shape == values_1RD.shape and bool(
         (sums_1RD - values_1RD).abs().max() <= WEIGHTS_EXACT * values_1RD.abs().max()
     )
-
-    def logits(others_PRL: Tensor) -> Tensor:
-        other = classified._replace(logits_BC=model.classify(others_PRL @ states_1LD))
-        if wide is not None and isinstance(model, WideAndDeep):
-            other = model.add(other, wide.terms)
-        return other.logits_BC
-
-    is_place_RL = mask_1L.expand(weights_1RL.shape[1], -1)
-    return _Weights(weights_1RL[0], weights_1RL[0], is_place_RL, logits if is_sum else None)
-
-
-def _over_ngrams(model: TextClassifier, mask_1L: Tensor, classified: Classified) -> _Weights:
-    """The attention over n-grams: of each order the n-grams of the text share what they count together."""
-    assert isinstance(model, WideAndDeep)
-    assert classified.wide is not None
-    attention_1OL = model.wide.attention(classified.states_BLD, mask_1L)
-    counts_1OL, effects_1OLC = model.ngram_terms(classified.wide.terms, attention_1OL)
-    weights_1OL = ngram_shares(counts_1OL)
-    effects_OLC = (counts_1OL.sum(dim=2)[..., None, None] * effects_1OLC)[0]
-    rest_1C = classified.logits_BC - torch.einsum("pol,olc->pc", weights_1OL, effects_OLC)
-
-    def logits(others_POL: Tensor) -> Tensor:
-        return rest_1C + torch.einsum("pol,olc->pc", others_POL, effects_OLC)
-
-    of_tokens_OL = token_rows(model, counts_1OL, mask_1L)[0]
-    return _Weights(of_tokens_OL, weights_1OL[0], counts_1OL[0] > 0, logits)
-
-
-def permute(weights_RL: Floats, is_place_RL: NDArray[np.bool_], keys_L: Floats) -> Floats:
-    """Returns the weights of each row on its places in the order of keys, which is the same for all rows."""
-    result = np.zeros_like(weights_RL)
-    for row, weights_L in enumerate(weights_RL):
-        places = np.flatnonzero(is_place_RL[row])
-        result[row, places] = weights_L[places[np.argsort(keys_L[places])]]
-    return result
+    if not is_sum:
+        return None
+    other = classified._replace(logits_BC=model.classify(weights_PRL @ states_1LD))
+    if wide is not None and isinstance(model, WideAndDeep):
+        other = model.add(other, wide.terms)
+    return other.logits_BC
 
 
 def _numpy(tensor: Tensor) -> Floats:
@@ -297,10 +251,7 @@ def random_predictions(model: TextClassifier, texts: Sequence[Ids]) -> Floats:
     The values of each parameter that scores are shuffled (model parameter randomization, Adebayo et al. 2018), so that
     weights still depend on the states and are about as sharp, and what scoring has learned is gone. All else stays.
     """
-    part = _ngram_scores(model)
-    scoring = {
-        id(parameter) for parameter in (model.attention.scoring_parameters() if part is None else part.parameters())
-    }
+    scoring = {id(parameter) for parameter in model.attention.scoring_parameters()}
     named = {name: parameter for name, parameter in model.named_parameters() if id(parameter) in scoring}
     if not named:
         return np.full((len(texts), DRAWS), np.nan)

@@ -119,7 +119,7 @@ def test_bad_options(folder: Path, options: dict[str, Any], faults: list[tuple[s
 def test_no_runs_and_no_pandas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(lambda: sentattn.leaderboard([])) == [("runs", "missing")]
     assert ("runs", "not_found") in refused(lambda: sentattn.leaderboard(folder / "none"))
-    board = sentattn.leaderboard(folder, split=None)
+    board = sentattn.leaderboard(folder)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert refused(lambda: board.frame) == [("frame", "package")]
     assert json.dumps(board.pairs)

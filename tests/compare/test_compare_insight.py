@@ -60,7 +60,7 @@ def test_each_setting_has_one_row_and_only_what_applies(runs: Path, capsys: pyte
     }
     assert len(found) == 3
     [wide] = (name for name in found if name.startswith("mean"))
-    assert found[wide]["C attn"] != "-"  # by the attention over n-grams, which spreads over tokens
+    assert (found[wide]["C attn"], found[wide]["C grad"] != "-") == ("-", True)  # its even weights over states
     assert "Does the attention mean anything?" in sentattn.leaderboard(runs, insight=10)._repr_html_()
 
 

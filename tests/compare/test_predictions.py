@@ -176,7 +176,7 @@ def test_a_page_and_a_figure_of_a_table(tmp_path: Path, capsys: pytest.CaptureFi
     assert main([f"table={file}", f"report={page}", f"figure={figure}", "metric=f1:yes"]) == 0
     assert "f1:yes" in page.read_text(encoding="utf-8")
     assert figure.stat().st_size > 1000
-    assert "params" not in capsys.readouterr().out
+    assert "parameters" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

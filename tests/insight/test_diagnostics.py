@@ -25,7 +25,6 @@ from sentattn.insight.diagnostics import (
     integrated_gradients,
     order,
     overlap,
-    permute,
     plausibility,
     probabilities,
     random_predictions,
@@ -35,6 +34,7 @@ from sentattn.insight.diagnostics import (
     removals,
     sample,
 )
+from sentattn.prediction.model import token_rows
 
 LENGTHS = (1, 9, 4, 17)
 CLASSES = (0, 2, 1, 1)
@@ -187,11 +187,7 @@ def test_even_weights_give_the_mean_of_the_states() -> None:
         assert reading(model, ids).even_1C == pytest.approx(expected.numpy(), abs=1e-12)
 
 
-def test_permuted_weights_stay_on_their_places_and_differ() -> None:
-    weights = np.array([[0.5, 0.3, 0, 0.2], [0.1, 0.2, 0.3, 0.4]])
-    is_place = np.array([[True, True, False, True], [True] * 4])
-    found = permute(weights, is_place, np.array([0.9, 0.1, 0.0, 0.5]))
-    assert found.tolist() == [[0.3, 0.2, 0, 0.5], [0.3, 0.2, 0.4, 0.1]]
+def test_permuted_weights_differ_where_there_are_several() -> None:
     model, (single, _, _, longest) = small_model("model=structured"), random_texts(*LENGTHS)
     alone = reading(model, single)
     assert alone.permuted_PC == pytest.approx(np.tile(alone.own_C, (DRAWS, 1)), abs=1e-12)
@@ -271,55 +267,39 @@ def is_known(wide: torch.nn.Module, length: int, words: tuple[int, ...]) -> bool
     return wide.orders.index(length) * length + length - 1 in places
 
 
+def token_weights(model: torch.nn.Module, ids: np.ndarray) -> np.ndarray:
+    tokens, mask = torch.tensor(ids)[None], torch.ones(1, len(ids), dtype=torch.bool)
+    with torch.no_grad():
+        states = model.encoder(model.embedding(tokens, mask), mask)
+        counts, _ = model.ngram_terms(model.wide(tokens, mask, states), model.wide.attention(states, mask))
+        return token_rows(model, counts, mask)[0].numpy()
+
+
 def test_weights_of_ngrams_become_those_of_tokens() -> None:
     model, several = wide_model("model=mean"), random_texts(9, 4, 17)
     several[0][5] = several[0][1]  # a word that occurs twice counts at its first place
     for ids in several:
-        one = reading(model, ids)
-        assert one.weights_RL.sum(axis=1) == pytest.approx(np.ones(2))
-        assert one.weights_RL == pytest.approx(ngram_weights(model, ids), abs=1e-9)
-    assert not np.allclose(reading(model, several[2]).weights_RL[0], 1 / 17)
+        one = token_weights(model, ids)
+        assert one.sum(axis=1) == pytest.approx(np.ones(2))
+        assert one == pytest.approx(ngram_weights(model, ids), abs=1e-9)
+    assert not np.allclose(token_weights(model, several[2])[0], 1 / 17)
 
 
-def test_other_weights_of_ngrams_change_both_parts() -> None:
-    model, several = wide_model("model=mean"), random_texts(*LENGTHS)
-    own = [reading(model, ids) for ids in several]
-    assert np.stack([one.own_C for one in own]) == pytest.approx(probabilities(model, several), abs=1e-12)
-    shares = {"attention": model.deep_share, "wide": model.wide_share}
-    for ids, one in zip(several, own, strict=True):
-        tokens, mask = torch.tensor(ids)[None], torch.ones(1, len(ids), dtype=torch.bool)
-        with torch.no_grad():
-            states = model.encoder(model.embedding(tokens, mask), mask)
-            terms = model.wide(tokens, mask, states)
-            deep = model(tokens, mask).wide.deep_BC - terms.attended_BGC.sum(dim=1)
-            counts = model.wide.attention(states, mask).flatten(1).gather(1, terms.places_BG)[..., None]
-        is_first, orders = terms.is_present_BG[0], terms.places_BG[0] // len(ids)
-        effects = (shares["attention"] * terms.attended_BGC + shares["wide"] * terms.terms_BGC)[0].numpy()
-        of_own, even = counts[0, :, 0].numpy(), np.zeros(len(orders))
-        for row in range(2):  # even weights: the n-grams of an order share what they count together
-            here = (is_first & (orders == row)).numpy()
-            even[here] = of_own[here].sum() / max(1, here.sum())
-        logits = shares["attention"] * deep[0].numpy() + (effects * (even / of_own)[:, None]).sum(axis=0)
-        assert one.even_1C[0] == pytest.approx(np.exp(logits) / np.exp(logits).sum(), abs=1e-9)
-    assert np.ptp(own[3].permuted_PC, axis=0).max() > 1e-6
-
-
-def test_an_attention_over_ngrams_is_diagnosed_in_place_of_even_weights() -> None:
-    found = diagnose(wide_model("model=mean"), *texts(9, 40, 17))
-    for name in ("hop_overlap", "comprehensiveness_gradients", *OF_ATTENTION, *OF_WEIGHTS):
-        assert not np.isnan(found.values[name]).any()
-    without = diagnose(wide_model("model=mean", attends=False), *texts(9, 40)).values
-    assert np.isnan(without["comprehensiveness_attention"]).all()
-
-
-def test_even_weights_of_ngrams_rank_nothing() -> None:
-    model, several = wide_model("model=mean"), texts(9, 12, 5)
+def test_even_weights_of_ngrams_are_even_weights_of_tokens() -> None:
+    model = wide_model("model=mean")
     with torch.no_grad():
         model.wide.scores.weight.zero_()
-    found = diagnose(model, *several)
-    for name in (*OF_ATTENTION, *OF_WEIGHTS):
-        assert np.isnan(found.values[name]).all()
-    assert found.weights[0] == pytest.approx(np.full(9, 1 / 9))
+    assert token_weights(model, random_texts(9)[0]) == pytest.approx(np.full((2, 9), 1 / 9))
+
+
+def test_other_weights_of_states_leave_what_a_wide_part_adds() -> None:
+    model, [ids] = wide_model("model=structured"), random_texts(9)
+    tokens, mask = torch.tensor(ids)[None], torch.ones(1, len(ids), dtype=torch.bool)
+    with torch.no_grad():
+        found = model(tokens, mask)
+        even = model.classify(found.states_BLD.mean(dim=1, keepdim=True).expand_as(found.attended.values_BRD))
+        changed = found.logits_BC + model.deep_share * (even - model.classify(found.attended.values_BRD))
+    assert reading(model, ids).even_1C == pytest.approx(changed.softmax(dim=1).numpy(), abs=1e-9)
 
 
 # Integrated gradients

@@ -165,17 +165,17 @@ def _leaderboard(comparison: Comparison) -> Section:
         remarks.append(f"Charts draw the best {MAX_DRAWN} settings, those of cost all; the tables have all.")
     chart = charts.leaderboard_chart(comparison.leaderboard)
     every = _board(comparison)
-    known = {name.replace(" ", "_") for name in every.heading}
-    columns = dict.fromkeys([comparison.metric.name, *(name for name in FIRST_COLUMNS if name in known)])
+    columns = dict.fromkeys(
+        [comparison.metric.name, *(name for name in FIRST_COLUMNS if name.replace("_", " ") in every.heading)]
+    )
     first = _board(comparison, list(columns))
     return Section("Leaderboard", chart, [first], " ".join(remarks), every, has_key=False)
 
 
 def _board(comparison: Comparison, columns: Sequence[str] = ()) -> Table:
     """Returns the leaderboard with some columns or all, and the place of each setting next to its name."""
-    heading, *rows, largest = leaderboard.cells(comparison, columns)
-    ranked = [[f"{rank} {name}", *values] for rank, (name, *values) in enumerate(rows, start=1)]
-    return Table([name.replace("_", " ") for name in heading], [*ranked, largest])
+    heading, *rows = leaderboard.ranked(leaderboard.cells(comparison, columns))
+    return Table([name.replace("_", " ") for name in heading], rows)
 
 
 def _metrics(setting: Setting) -> Section:
