@@ -153,20 +153,17 @@ def _matching_width(node: Node, model: TextClassifier, ids: Mapping[str, int], p
         raise RunError(Fault("match_parameters", "missing", message))
     part = "encoder" if "width" in node["encoder"] else "head"
 
-    def built(**width: int | None) -> int:
+    def built(width: int | None) -> int:
         with torch.device("meta"):
-            return _trainable(build.build_model({**node, part: {**node[part], **width}}, **ids))
+            return _trainable(build.build_model({**node, part: {**node[part], "width": width}}, **ids))
 
-    read = _trainable(model) - built()  # parameters of n-grams, whose number the training texts decide
-
-    def total(width: int | None) -> int:
-        return read + built(width=width)
-
-    width = 1 + round((wanted - total(1)) / (total(2) - total(1)))  # each unit has as many parameters
-    legal = [None, max(1, width)] if part == "head" else [max(1, width)]
-    best = min(legal, key=lambda width: abs(total(width) - wanted))
-    difference = total(best) / wanted - 1
-    found = f"{total(best):,} trained parameters, {difference:+.2%} against {wanted:,} of match_parameters"
+    read = _trainable(model) - built(node[part]["width"])  # of n-grams, whose number the training texts decide
+    one, unit = read + built(1), built(2) - built(1)
+    width = max(1, 1 + round((wanted - one) / unit))
+    totals = ({None: read + built(None)} if part == "head" else {}) | {width: one + (width - 1) * unit}
+    best, total = min(totals.items(), key=lambda item: abs(item[1] - wanted))
+    difference = total / wanted - 1
+    found = f"{total:,} trained parameters, {difference:+.2%} against {wanted:,} of match_parameters"
     if abs(difference) >= TOLERANCE:
         message = f"no model.{part}.width trains as many parameters, within {TOLERANCE:.0%}: the nearest has {found}."
         raise SettingError(Fault("match_parameters", "conflict", message))
