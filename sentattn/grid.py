@@ -40,7 +40,7 @@ from sentattn.jobs.job import Job
 from sentattn.jobs.progress import JobProgress
 from sentattn.jobs.slots import SlotOptions, find_slots, require_one_device, slots_line
 from sentattn.run import new_directory, require_writable
-from sentattn.training.resume import SavedRuns, find_finished, find_interrupted, find_running, identity
+from sentattn.training.resume import find_finished, find_interrupted, find_running, identity
 
 SLOTS = ("slots", "slots_per_gpu")
 """Keys of a sweep that a grid has too; `threads` is a setting of the training."""
@@ -278,10 +278,9 @@ class Grid:
         self._locks: dict[int, ExitStack] = {}
         self._busy: set[int] = set()
         self._attempts: Counter[int] = Counter()
-        self._saved = SavedRuns()
-        finished = {number: find_finished(cell.settings, self._saved) for number, cell in enumerate(cells)}
+        finished = {number: find_finished(cell.settings) for number, cell in enumerate(cells)}
         self.runs = {number: path for number, path in finished.items() if path}
-        is_new = {n: not find_interrupted(cells[n].settings, self._saved) for n, path in finished.items() if not path}
+        is_new = {number: not find_interrupted(cells[number].settings) for number, path in finished.items() if not path}
         self.interrupted = len(is_new) - sum(is_new.values())
         self._waiting = deque(sorted(is_new, key=is_new.__getitem__))
 
@@ -294,23 +293,20 @@ class Grid:
 
         What other processes train is looked for again after the others: it is finished then, or trained here.
         """
-        self._saved.refresh()
         for number in list(self._waiting):
             cell = self.cells[number]
             with ExitStack() as stack:
-                if process := _busy(cell, self._saved, stack):
+                if process := _busy(cell, stack):
                     if number not in self._busy:
                         print(f"{cell.name} is being trained by {process}: it is waited for.", flush=True)
                     self._busy.add(number)
                     continue
                 self._busy.discard(number)
                 self._waiting.remove(number)
-                if finished := find_finished(cell.settings, self._saved):
+                if finished := find_finished(cell.settings):
                     self.runs[number] = finished
                     continue
-                begun = find_interrupted(cell.settings, self._saved) or find_interrupted(
-                    cell.settings, self._saved, has_checkpoint=False
-                )
+                begun = find_interrupted(cell.settings) or find_interrupted(cell.settings, has_checkpoint=False)
                 folder = begun or run.create(cell.settings).path
                 self._locks[number] = stack.pop_all()
                 return Job(number, cell.name, folder, train_cell, (cell.settings, folder), cell.values, GRID_METRIC)
@@ -357,7 +353,7 @@ class Grid:
             raise TrainingError(*(Fault(name, "failed", f"missing: {name}: {reason}") for name, reason in errors))
 
 
-def _busy(cell: Cell, saved: SavedRuns, stack: ExitStack) -> str:
+def _busy(cell: Cell, stack: ExitStack) -> str:
     """Locks a cell until the stack closes; returns which other process trains it, or an empty string."""
     folder = new_directory(cell.settings).parent
     with run.writing(folder):
@@ -371,5 +367,5 @@ def _busy(cell: Cell, saved: SavedRuns, stack: ExitStack) -> str:
         if error.faults[0].kind != "busy":
             raise
         return run.holder(folder, name)
-    running = find_running(cell.settings, saved)  # by a command without -m
+    running = find_running(cell.settings)  # by a command without -m
     return run.holder(running) if running else ""

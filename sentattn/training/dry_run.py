@@ -30,7 +30,7 @@ from sentattn.training import environment
 from sentattn.training.callbacks import averaging
 from sentattn.training.fit import build_data, build_module, choose_precision, model_sizes, set_up
 from sentattn.training.signals import Signals
-from sentattn.training.states import plan_states, require_space
+from sentattn.training.states import plan_states
 from sentattn.training.trainer import build_trainer
 
 ONE_PASS = {
@@ -72,8 +72,7 @@ def check(settings: Settings, *, runs: int = 1, match_parameters: str | None = N
         tokens = np.array([len(rows) * lengths[rows].max() for rows in batches])
         sizes = (tokens.mean(), tokens.max())
         average, largest = (loader.dataset[batches[abs(tokens - size).argmin()]] for size in sizes)
-        if (plan := plan_states(data, module.model, test=settings.test)) and plan.has_room:
-            require_space(plan.caches[0], plan.missing)
+        if plan := plan_states(data, module.model, test=settings.test):
             average, largest = (
                 batch._replace(
                     states_BLE=torch.zeros(*batch.tokens_BL.shape, plan.caches[0].width).to(plan.caches[0].dtype)
@@ -113,7 +112,7 @@ def check(settings: Settings, *, runs: int = 1, match_parameters: str | None = N
     checkpoint = sum(value.nbytes for value in states if torch.is_tensor(value))
     checkpoint += weights if settings.ema_decay is None else 2 * weights
     free = shutil.disk_usage(next(path for path in Path(settings.output_dir, "x").absolute().parents if path.is_dir()))
-    cached = f", {decimal(plan.missing.size)} for states" if plan and plan.has_room else ""
+    cached = f", {decimal(plan.missing.size)} for states" if plan else ""
     disk = decimal(runs * (2 * checkpoint + weights))  # the best and the last checkpoint, and the model
     print(f"Disk: {disk} for checkpoints and models{cached}; {decimal(free.free)} free in {settings.output_dir}.")
     print("Nothing was trained; leave out check=true to train.")
@@ -154,20 +153,17 @@ def _matching_width(node: Node, model: TextClassifier, ids: Mapping[str, int], p
         raise RunError(Fault("match_parameters", "missing", message))
     part = "encoder" if "width" in node["encoder"] else "head"
 
-    def built(**width: int | None) -> int:
+    def built(width: int | None) -> int:
         with torch.device("meta"):
-            return _trainable(build.build_model({**node, part: {**node[part], **width}}, **ids))
+            return _trainable(build.build_model({**node, part: {**node[part], "width": width}}, **ids))
 
-    read = _trainable(model) - built()  # parameters of n-grams, whose number the training texts decide
-
-    def total(width: int | None) -> int:
-        return read + built(width=width)
-
-    width = 1 + round((wanted - total(1)) / (total(2) - total(1)))  # each unit has as many parameters
-    legal = [None, max(1, width)] if part == "head" else [max(1, width)]
-    best = min(legal, key=lambda width: abs(total(width) - wanted))
-    difference = total(best) / wanted - 1
-    found = f"{total(best):,} trained parameters, {difference:+.2%} against {wanted:,} of match_parameters"
+    read = _trainable(model) - built(node[part]["width"])  # of n-grams, whose number the training texts decide
+    one, unit = read + built(1), built(2) - built(1)
+    width = max(1, 1 + round((wanted - one) / unit))
+    totals = ({None: read + built(None)} if part == "head" else {}) | {width: one + (width - 1) * unit}
+    best, total = min(totals.items(), key=lambda item: abs(item[1] - wanted))
+    difference = total / wanted - 1
+    found = f"{total:,} trained parameters, {difference:+.2%} against {wanted:,} of match_parameters"
     if abs(difference) >= TOLERANCE:
         message = f"no model.{part}.width trains as many parameters, within {TOLERANCE:.0%}: the nearest has {found}."
         raise SettingError(Fault("match_parameters", "conflict", message))

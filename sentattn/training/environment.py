@@ -6,10 +6,8 @@ import ctypes
 import logging
 import platform
 import resource
-import statistics
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -39,9 +37,6 @@ DEPRECATIONS = (
     r".*`broadcast_buffers` is deprecated.*",  # of torch from 2.13 on, which has it under a new name
 )
 """Warnings about calls that the lowest supported version of a library needs."""
-WARM_UP, REPEATS = 3, 15
-LONGEST_MEASUREMENT = 1.0
-"""Seconds after which a latency is not measured again: a row over a frozen encoder takes tenths of one on a CPU."""
 LONGEST_BATCH = 2.0
 """Seconds of a batch, as one row foretells them, above which fewer rows are timed, and their time is scaled up."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -131,16 +126,13 @@ def latency_ms(model: TextClassifier, data: TextData, device: torch.device) -> d
 
 @torch.inference_mode()
 def _median_ms(model: TextClassifier, batch: Batch, device: torch.device) -> float:
+    from torch.utils.benchmark import Timer  # which takes a tenth of a second to import
+
     tokens_BL, mask_BL = batch.tokens_BL.to(device), batch.mask_BL.to(device)
-    seconds = list[float]()
-    # The first pass may compile the model or load kernels, for seconds.
-    while len(seconds) < WARM_UP + REPEATS and sum(seconds[1:]) < LONGEST_MEASUREMENT:
-        started = time.perf_counter()
-        model(tokens_BL, mask_BL)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        seconds.append(time.perf_counter() - started)
-    return 1000 * statistics.median(seconds[min(WARM_UP, len(seconds) - 1) :])
+    values = {"model": model, "tokens_BL": tokens_BL, "mask_BL": mask_BL}
+    # It leaves out the first pass, which may compile the model or load kernels, for seconds.
+    timer = Timer("model(tokens_BL, mask_BL)", globals=values, num_threads=torch.get_num_threads())
+    return 1000 * timer.blocked_autorange(min_run_time=0.05).median
 
 
 def peak_memory_bytes() -> int:

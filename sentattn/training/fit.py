@@ -33,6 +33,7 @@ from sentattn.loggers import require_installed
 from sentattn.metrics import ORDERED_ONLY
 from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import TrainingTexts
+from sentattn.models.pretrained import Pretrained, most_tokens
 from sentattn.models.states import States
 from sentattn.prediction.model import read_files
 from sentattn.run import CONFIG_FILE, MODEL_FOLDER, WEIGHTS_FILE, Run
@@ -51,7 +52,7 @@ from sentattn.training.resume import (
     require_same,
 )
 from sentattn.training.signals import Signals
-from sentattn.training.states import require_positions, use_cached_states
+from sentattn.training.states import use_cached_states
 from sentattn.training.trainer import build_callbacks, build_trainer, explained_errors
 
 VECTORS, POSITIONS = "embedding.vectors.weight", "embedding.positions.weight"
@@ -240,7 +241,11 @@ def set_up(settings: Settings, progress: Progress) -> tuple[Trainer, dict[str, C
     evaluator = evaluating_trainer(settings.trainer, progress)
     with torch.device("meta"):  # without memory
         outline = build.build_model(settings.model, num_embeddings=8, classes=2)
-    require_positions(settings.data["max_length"], outline)
+    length, embedding = settings.data["max_length"], outline.embedding
+    if isinstance(embedding, Pretrained) and (most := most_tokens(embedding.folder, length)):
+        encoder, given = f"model.embedding.name={embedding.name}", "null" if length is None else length
+        message = f"data.max_length must be at most {most}, the positions of {encoder}, got {given}."
+        raise SettingError(Fault("data.max_length", "range", message))
     build_optimizer(settings, outline)
     return evaluator, build_callbacks(settings)
 

@@ -66,7 +66,8 @@ def require_encoder(saved: run.Run, settings: Node) -> None:
     Raises:
         RunError: If they have, and `settings` have the same encoder as the run.
     """
-    if get_path(settings, ENCODER_KEY) == get_path(saved.settings, ENCODER_KEY) and (change := _encoder_change(saved)):
+    is_same_name = get_path(settings, ENCODER_KEY) == get_path(saved.settings, ENCODER_KEY)
+    if is_same_name and (change := _encoder_change(saved, saved.settings)):
         encoder = shlex.quote(str(get_path(settings, ENCODER_KEY)))
         message = (
             f"{saved.path} began with other files of the pretrained encoder: {change}. Restore them, or train on those "
@@ -75,16 +76,16 @@ def require_encoder(saved: run.Run, settings: Node) -> None:
         raise RunError(Fault(ENCODER_KEY, "conflict", message))
 
 
-def _encoder_change(saved: run.Run) -> str:
+def _encoder_change(saved: run.Run, settings: Node) -> str:
     """Returns which hash a run's encoder had and has now; empty where that is the same, or cannot be known."""
     from sentattn.training.recorder import read_identity
 
-    if (name := get_path(saved.settings, ENCODER_KEY)) is None:
+    if (name := get_path(settings, ENCODER_KEY)) is None:
         return ""
     with suppress(UserError):  # which the training raises
         is_over = (saved.path / run.RESULT_FILE).exists()
         before = saved.result.get("encoder") if is_over else read_identity(saved.last_checkpoint)["encoder"]
-        now = content_hash(find_folder(get_path(saved.settings, TOKENIZER_KEY), key=ENCODER_KEY))  # with its revision
+        now = content_hash(find_folder(get_path(settings, TOKENIZER_KEY), key=ENCODER_KEY))  # with its revision
         return "" if before in (None, now) else f"{ENCODER_KEY}={name} had the hash {before}, and has {now} now"
     return ""
 
@@ -110,61 +111,34 @@ def require_same(interrupted: run.Run, current: Mapping[str, str | None]) -> Non
             raise RunError(Fault(key, "conflict", message))
 
 
-class SavedRuns:
-    """The runs in the output folders of settings, by the `identity` of their settings; each is read once."""
-
-    def __init__(self) -> None:
-        self._identities: dict[Path, Identity | None] = {}
-        self._by_identity: dict[Path, dict[Identity | None, list[run.Run]]] = {}
-
-    def of(self, settings: Node) -> list[run.Run]:
-        """Returns the runs with these settings, the newest first."""
-        folder = Path(settings["output_dir"]) / settings["data"]["name"] / settings["model"]["name"]
-        if folder not in self._by_identity:
-            found = self._by_identity[folder] = {}
-            paths = sorted(
-                (file.parent for file in folder.glob(f"*/{run.CONFIG_FILE}")), reverse=True
-            )  # begin with time
-            for saved in map(run.Run, paths):
-                if saved.path not in self._identities:
-                    self._identities[saved.path] = _identity(saved)
-                found.setdefault(self._identities[saved.path], []).append(saved)
-        return self._by_identity[folder].get(identity(settings), [])
-
-    def refresh(self) -> None:
-        """Lists the folders again when they are asked for next, and reads the runs that are new."""
-        self._by_identity.clear()
-
-
-def find_interrupted(settings: Node, saved: SavedRuns | None = None, *, has_checkpoint: bool = True) -> Path | None:
+def find_interrupted(settings: Node, *, has_checkpoint: bool = True) -> Path | None:
     """Returns the newest interrupted run of these settings that no living process trains, or None.
 
     It has no result, and a checkpoint or, on request, none yet. Nobody resumes a run that may not be written.
     """
-    for path in _without_result(settings, saved):
+    for path in _without_result(settings):
         is_idle = not run.is_locked(path) and os.access(path, os.W_OK)
         if is_idle and run.Run(path).last_checkpoint.is_file() is has_checkpoint:
             return path
     return None
 
 
-def find_running(settings: Node, saved: SavedRuns | None = None) -> Path | None:
+def find_running(settings: Node) -> Path | None:
     """Returns a run of these settings that a living process trains, or None."""
-    return next(filter(run.is_locked, _without_result(settings, saved)), None)
+    return next(filter(run.is_locked, _without_result(settings)), None)
 
 
-def _without_result(settings: Node, saved: SavedRuns | None) -> list[Path]:
+def _without_result(settings: Node) -> list[Path]:
     """Returns the runs of these settings that have not ended, the newest first."""
-    runs = (saved or SavedRuns()).of(settings)
-    return [each.path for each in runs if not (each.path / run.RESULT_FILE).exists()]
+    return [path for path in _runs_of(settings) if not (path / run.RESULT_FILE).exists()]
 
 
-def find_finished(settings: Node, saved: SavedRuns | None = None) -> Path | None:
+def find_finished(settings: Node) -> Path | None:
     """Returns the newest finished run of these settings on the current rows and pretrained encoder, or None.
 
     A run on others is reported and skipped. Rows are not compared where the data cannot be read.
     """
-    for saved_run in (saved or SavedRuns()).of(settings):
+    for saved_run in map(run.Run, _runs_of(settings)):
         result, data = {}, settings["data"]
         with suppress(RunError):
             result = saved_run.result
@@ -174,7 +148,7 @@ def find_finished(settings: Node, saved: SavedRuns | None = None) -> Path | None
         drawn_with = settings["seed"] if data.get("folds") else 0
         now = _fingerprint(json.dumps(data, sort_keys=True), drawn_with) if before else ""
         is_other = now and before != now
-        other = f"data_fingerprint {before}, now {now}" if is_other else _encoder_change(saved_run)
+        other = f"data_fingerprint {before}, now {now}" if is_other else _encoder_change(saved_run, settings)
         if not other:
             return saved_run.path
         message = f"it was trained on other data or another encoder ({other}) and does not count as finished."
@@ -200,12 +174,18 @@ def _fingerprint(data: str, seed: int) -> str:
     return module.fingerprint
 
 
-def _identity(saved: run.Run) -> Identity | None:
-    """Returns the identity of a run's settings; None where they are damaged, or have values that no setting has."""
+def _runs_of(settings: Node) -> list[Path]:
+    """Returns the runs in the output folder of settings that have the same identity, the newest first."""
+    folder, own = run.new_directory(settings).parent, identity(settings)
+    paths = sorted((file.parent for file in folder.glob(f"*/{run.CONFIG_FILE}")), reverse=True)  # begin with time
+    return [path for path in paths if _identity(path) == own]
+
+
+@cache
+def _identity(path: Path) -> Identity | None:
+    """Returns the identity of a run's settings, which do not change; None where they are damaged."""
     try:
-        key = identity(saved.settings)
-        hash(key)
-        return key
+        return identity(run.Run(path).settings)
     except (RunError, AttributeError, KeyError, TypeError):
         return None
 

@@ -1,15 +1,14 @@
 """States of a frozen pretrained encoder: computed once, several layers in one pass, and read by the batches.
 
-A folder of the cache holds the states of one encoder, layer, type, clip and length in chunks: `NAME.bin` has the states
-of some texts one after another, 16 bits a number, and `NAME.rows`, which is moved into place when these are on the
-disk, the hashes of the texts. So texts are found in any split, and a process that dies loses what it has collected.
+A folder of the cache holds the states of one encoder, layer, type, clip and length in chunks: files of safetensors with
+the `states` of some texts one after another, their `lengths`, and in the header the hashes of the texts. So texts are
+found in any split, and a process that dies loses what it has collected.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Sequence
@@ -19,30 +18,27 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from rich.filesize import decimal
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from sentattn.data.cache import Progress, cache_folder, locked, usable
 from sentattn.data.corpus import Rows, Split
 from sentattn.data.datamodule import TextData
 from sentattn.distributed import ranks
-from sentattn.errors import DataError, Fault, SettingError
+from sentattn.errors import MALFORMED, DataError, Fault
 from sentattn.models.classifier import TextClassifier
-from sentattn.models.pretrained import Layer, Pretrained, most_tokens
+from sentattn.models.pretrained import Layer, Pretrained
+from sentattn.run import replacing, save_tensors
 
-FORMAT = 3
+FORMAT = 4
 BATCH_TOKENS = 2048
 """Tokens that a CPU encodes at once, padding included; more are slower there."""
 GPU_TOKENS = 16 * BATCH_TOKENS
 CHUNK_BYTES = 1 << 25
 RESERVE = 1 << 30
 """Bytes of the disk that are left free."""
-META, USED = "meta.json", ".used"
-ROW = np.dtype([("row_id", "S16"), ("length", "<i4")])
-"""A text of a chunk: its hash, and the number of its tokens."""
-Half: TypeAlias = NDArray[np.int16]
-"""The bits of numbers in float16 or bfloat16, of which NumPy has no type."""
+META, USED, CHUNK = "meta.json", ".used", ".safetensors"
 Encode: TypeAlias = Callable[[Tensor, Tensor], Sequence[Tensor]]
 """Returns states_BLE, in the type of each cache, of tokens_BL and mask_BL."""
 
@@ -75,55 +71,40 @@ class StateCache:
 
     def __init__(self, folder: Path, *, width: int, description: str, dtype: torch.dtype = torch.float16) -> None:
         self.folder, self.width, self.description, self.dtype = folder, width, description, dtype
-        self._rows: list[tuple[bytes, int]] = []
-        self._states: list[Half] = []
+        self._collected: dict[str, Tensor] = {}
 
     def places(self) -> dict[str, tuple[Path, int]]:
         """Returns the chunk of each text, and its first token there."""
         places: dict[str, tuple[Path, int]] = {}
-        for file in self.folder.glob("*.rows"):
-            chunk = file.with_suffix(".bin")
-            with suppress(OSError, ValueError):  # a chunk that was deleted or damaged has no texts
-                rows = np.fromfile(file, dtype=ROW)
-                ends = rows["length"].cumsum(dtype=np.int64)
-                if len(rows) and chunk.stat().st_size == 2 * self.width * ends[-1]:
-                    starts = (ends - rows["length"]).tolist()
-                    keys = (key.decode() for key in rows["row_id"].tolist())
-                    places.update(zip(keys, ((chunk, start) for start in starts), strict=True))
+        for chunk in self.folder.glob(f"*{CHUNK}"):
+            with suppress(*MALFORMED, SafetensorError):  # a chunk that was deleted or damaged has no texts
+                with safe_open(chunk, framework="pt") as file:
+                    row_ids, lengths = file.metadata()["row_ids"].split(), file.get_tensor("lengths")
+                starts = (lengths.cumsum(dim=0) - lengths).tolist()
+                places.update(zip(row_ids, ((chunk, start) for start in starts), strict=True))
         return places
 
     def free(self) -> int:
         """Returns the bytes that may be written."""
-        folder = next(parent for parent in (self.folder, *self.folder.parents) if parent.is_dir())
-        return max(0, shutil.disk_usage(folder).free - RESERVE)
+        return max(0, shutil.disk_usage(self.folder.parent).free - RESERVE)
 
-    def add(self, row_ids: Sequence[str], lengths_B: Rows, states_BLE: Half, known: Collection[str]) -> None:
+    def add(self, row_ids: Sequence[str], lengths_B: Rows, states_BLE: Tensor, known: Collection[str]) -> None:
         """Collects the states of texts that are not `known` to the cache, and writes each chunk that is full."""
         for row_id, length, states_LE in zip(row_ids, lengths_B.tolist(), states_BLE, strict=True):
             if row_id not in known:
-                self._rows.append((row_id.encode(), length))
-                self._states.append(states_LE[:length])
-        if sum(length for _, length in self._rows) * 2 * self.width >= CHUNK_BYTES:
+                self._collected[row_id] = states_LE[:length]
+        if sum(map(len, self._collected.values())) * 2 * self.width >= CHUNK_BYTES:
             self.write()
 
     def write(self) -> None:
         """Writes what is collected."""
-        if not self._rows:
+        if not self._collected:
             return
-        chunk = self.folder / f"{secrets.token_hex(8)}.bin"
-        temporary = [chunk.with_suffix(".bin-part"), chunk.with_suffix(".rows-part")]
-        try:
-            for path, array in zip(temporary, (np.concatenate(self._states), np.array(self._rows, ROW)), strict=True):
-                with path.open("wb") as file:
-                    file.write(array.tobytes())
-                    file.flush()
-                    os.fsync(file.fileno())
-            temporary[0].replace(chunk)
-            temporary[1].replace(chunk.with_suffix(".rows"))
-        finally:
-            for path in temporary:
-                path.unlink(missing_ok=True)
-        self._rows, self._states = [], []
+        lengths = torch.tensor(list(map(len, self._collected.values())))
+        tensors = {"states": torch.cat(list(self._collected.values())), "lengths": lengths}
+        with replacing(self.folder / f"{secrets.token_hex(8)}{CHUNK}") as temporary:
+            save_tensors(tensors, temporary, {"row_ids": " ".join(self._collected)})
+        self._collected = {}
 
 
 class States:
@@ -133,7 +114,7 @@ class States:
         self._width, self._dtype, self._lengths = cache.width, cache.dtype, split.lengths
         places = cache.places()
         self._places = [places[row_id] for row_id in split.row_id]
-        self._chunks: dict[Path, Half] = {}
+        self._chunks: dict[Path, Tensor] = {}
 
     def gather(self, rows_B: Rows, length: int) -> Tensor:
         """Returns the states of rows, (B, length, E), 0 on padding.
@@ -141,24 +122,23 @@ class States:
         Raises:
             DataError: If a chunk is gone.
         """
-        states_BLE = np.zeros((len(rows_B), length, self._width), dtype=np.int16)
+        states_BLE = torch.zeros(len(rows_B), length, self._width, dtype=self._dtype)
         for place, row in enumerate(rows_B.tolist()):
             (chunk, start), tokens = self._places[row], int(self._lengths[row])
             if chunk not in self._chunks:
                 self._chunks[chunk] = self._open(chunk)
             states_BLE[place, :tokens] = self._chunks[chunk][start : start + tokens]
-        return torch.from_numpy(states_BLE).view(self._dtype)
+        return states_BLE
 
-    def _open(self, chunk: Path) -> Half:
+    def _open(self, chunk: Path) -> Tensor:
+        """Returns the states of a chunk, mapped into memory."""
         try:
-            return np.memmap(chunk, dtype=np.int16, mode="r").reshape(-1, self._width)
-        except OSError as error:
-            message = f"{chunk} is gone ({error.strerror}): the same command computes it again."
+            with safe_open(chunk, framework="pt") as file:
+                states_TE: Tensor = file.get_tensor("states")
+            return states_TE
+        except (OSError, SafetensorError) as error:
+            message = f"{chunk} cannot be read ({error}): the same command computes it again."
             raise DataError(Fault("data.cache_dir", "not_found", message)) from error
-
-    def __getstate__(self) -> dict[str, object]:
-        """Pickles paths, not the files."""
-        return {**self.__dict__, "_chunks": {}}
 
 
 def missing_texts(
@@ -185,21 +165,6 @@ def missing_texts(
     return Missing(rows, len(seen), size, known)
 
 
-def require_space(cache: StateCache, missing: Missing) -> None:
-    """Refuses to write more states than the disk can hold.
-
-    Raises:
-        DataError: With both sizes.
-    """
-    if missing.size > (free := cache.free()):
-        message = (
-            f"The states of {missing.texts:,} texts take {decimal(missing.size)}, and {cache.folder.parent} has "
-            f"{decimal(free)} left: type data.cache_dir=FOLDER on another disk, data.limit=ROWS, a smaller "
-            "data.max_length, or model.embedding.cache=false."
-        )
-        raise DataError(Fault("data.cache_dir", "resources", message))
-
-
 def compute_states(
     caches: Sequence[StateCache],
     splits: Sequence[Split],
@@ -213,10 +178,9 @@ def compute_states(
     """Computes the states of texts that a cache lacks: all of them, or those of this rank.
 
     Raises:
-        DataError: If the disk cannot hold them, or a folder cannot be written.
+        DataError: If a folder cannot be written.
     """
-    if (missing := missing_texts(caches, splits)).texts:
-        require_space(caches[0], missing)
+    if missing_texts(caches, splits).texts:
         with usable(caches[0].folder.parent), ExitStack() as stack:
             for cache in sorted(caches, key=lambda cache: cache.folder):  # in one order in all processes
                 cache.folder.mkdir(exist_ok=True)
@@ -235,7 +199,7 @@ def compute_states(
                     row_ids = [split.row_id[row] for row in batch.rows_B.tolist()]
                     states = encode(batch.tokens_BL, batch.mask_BL)
                     for cache, known, states_BLE in zip(caches, missing.known, states, strict=True):
-                        cache.add(row_ids, batch.lengths_B, states_BLE.view(torch.int16).cpu().numpy(), known)
+                        cache.add(row_ids, batch.lengths_B, states_BLE.cpu(), known)
                     done += len(row_ids)
                     progress("Encoding texts", done, missing.texts)
     for cache in caches:
@@ -252,7 +216,6 @@ class Plan(NamedTuple):
         caches: Where the states of each are.
         splits: Whose states are needed.
         missing: The texts that have none yet.
-        has_room: Whether the disk can hold these, or states are cached in any case (`model.embedding.cache=true`).
     """
 
     encoder: Pretrained
@@ -260,11 +223,16 @@ class Plan(NamedTuple):
     caches: Sequence[StateCache]
     splits: Sequence[Split]
     missing: Missing
-    has_room: bool
 
 
 def plan_states(data: TextData, model: TextClassifier, *, test: bool) -> Plan | None:
-    """Returns which states a training caches; None without a frozen encoder, and with `model.embedding.cache=false`."""
+    """Returns which states a training caches, None for none.
+
+    They are those of a frozen encoder, without `model.embedding.cache=false`. With `auto` the disk must have room.
+
+    Raises:
+        DataError: If it has none with `model.embedding.cache=true`.
+    """
     encoder = model.embedding
     if not isinstance(encoder, Pretrained) or not encoder.frozen or encoder.cache is False:
         return None
@@ -280,7 +248,15 @@ def plan_states(data: TextData, model: TextClassifier, *, test: bool) -> Plan | 
         )
     splits = [data.split(name) for name in ("train", "val", *(("test",) if test else ()))]
     missing = missing_texts(caches, splits)
-    return Plan(encoder, layers, caches, splits, missing, encoder.cache is True or missing.size <= caches[0].free())
+    if ranks.broadcast(missing.size <= (free := caches[0].free())):
+        return Plan(encoder, layers, caches, splits, missing)
+    sizes = f"{decimal(missing.size)}, and {caches[0].folder.parent} has {decimal(free)} left"
+    if encoder.cache is True:
+        advice = "type data.cache_dir=FOLDER on another disk, data.limit=ROWS or a smaller data.max_length"
+        message = f"The states of {missing.texts:,} texts take {sizes}: {advice}, or model.embedding.cache=false."
+        raise DataError(Fault("data.cache_dir", "resources", message))
+    print(f"States are not cached, since they take {sizes}: they are computed in every epoch.")
+    return None
 
 
 def use_cached_states(
@@ -288,18 +264,14 @@ def use_cached_states(
 ) -> None:
     """Lets batches have cached states, if the encoder is a frozen one; computes those that are missing.
 
-    Several ranks share the work. `model.embedding.cache=auto` does without where the disk has no room.
+    Several ranks share the work.
 
     Raises:
         DataError: If the states cannot be cached, with `model.embedding.cache=true`, or the cache cannot be written.
     """
     if (plan := plan_states(data, model, test=test)) is None:
         return
-    encoder, layers, caches, splits, missing, has_room = plan
-    if not ranks.broadcast(has_room):
-        sizes = f"{decimal(missing.size)}, and {decimal(caches[0].free())} are free"
-        print(f"States are not cached, since they take {sizes}: they are computed in every epoch.")
-        return
+    encoder, layers, caches, splits, missing = plan
 
     def encode(tokens_BL: Tensor, mask_BL: Tensor) -> list[Tensor]:
         states: list[Tensor] = encoder.encode(tokens_BL.to(device), mask_BL.to(device), layers)
@@ -316,18 +288,3 @@ def use_cached_states(
     compute_states(caches, splits, encode, progress, rank=rank, batch_tokens=tokens)
     for split in splits:
         split.gather_states = States(caches[0], split).gather
-
-
-def require_positions(length: int | None, model: TextClassifier) -> None:
-    """Refuses a `data.max_length` above the positions of a pretrained encoder.
-
-    Raises:
-        SettingError: With both numbers.
-    """
-    embedding = model.embedding
-    if isinstance(embedding, Pretrained) and (most := most_tokens(embedding.folder, length)):
-        message = (
-            f"data.max_length must be at most {most}, the positions of "
-            f"model.embedding.name={embedding.name}, got {'null' if length is None else length}."
-        )
-        raise SettingError(Fault("data.max_length", "range", message))

@@ -23,6 +23,7 @@ from encoder_files import write_encoder
 from processes import is_alive, until
 from refusals import fault_of, faults, refused
 from runs_alike import rows
+from safetensors.torch import load_file
 from tiny import tiny
 
 from sentattn import fit
@@ -32,7 +33,6 @@ from sentattn.errors import DataError, Fault, Interruption, RunError
 from sentattn.run import Run
 from sentattn.training import launch, signals
 from sentattn.training.fit import fit as train
-from sentattn.training.states import ROW
 
 WITHOUT_NOISE = [
     *(f"model.{part}=0" for part in ("embedding.dropout", "embedding.word_dropout", "encoder.dropout", "head.dropout"))
@@ -131,9 +131,10 @@ def test_two_processes_over_a_pretrained_encoder(frozen: bool, layer: int, tmp_p
     for name, weights in first.items():
         torch.testing.assert_close(second[name], weights, rtol=0, atol=1e-4, msg=name)
     assert two.metrics == pytest.approx(one.metrics, abs=1e-4)
-    texts = [sum(len(file.read_bytes()) for file in folder.rglob("*.rows")) // ROW.itemsize for folder in folders]
+    chunks = [list(folder.glob("cache/states-*/*.safetensors")) for folder in folders]
+    texts = [sum(len(load_file(file)["lengths"]) for file in files) for files in chunks]
     assert texts[0] == texts[1], "each text is encoded by one of the processes"
-    assert [len(list(folder.rglob("*.rows"))) for folder in folders] == ([1, 2] if frozen else [0, 0])
+    assert [len(files) for files in chunks] == ([1, 2] if frozen else [0, 0])
 
 
 @pytest.fixture(autouse=True)

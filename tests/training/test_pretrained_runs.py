@@ -62,7 +62,7 @@ def test_states_are_cached_and_a_second_run_reads_them(
     assert not states_of(tmp_path)
     cached = metrics(fit(typed))
     [cache] = states_of(tmp_path)
-    assert sum(file.stat().st_size for file in cache.glob("*.bin")) > 0
+    assert sum(file.stat().st_size for file in cache.glob("*.safetensors")) > 0
     assert cached == pytest.approx(without, abs=0.02)  # states are rounded to float16
     monkeypatch.setattr(StateCache, "add", lambda *_: pytest.fail("texts are encoded"))
     assert metrics(fit(typed)) == cached
@@ -87,7 +87,7 @@ def test_a_disk_that_is_full_in_the_middle_of_the_states(
     monkeypatch.setattr(states, "BATCH_TOKENS", 64)
     monkeypatch.setattr(states, "CHUNK_BYTES", 1000)
     whole = fit(changed(typed, f"data.cache_dir={tmp_path / 'whole'}"))
-    complete = sum(file.stat().st_size for file in (tmp_path / "whole").glob("states-*/*.bin"))
+    complete = sum(file.stat().st_size for file in (tmp_path / "whole").glob("states-*/*.safetensors"))
     outputs = f"output_dir={tmp_path / 'full'}"
     fit(changed(typed, "model.embedding.cache=false"))  # it caches the texts
     synced = iter(range(20))
@@ -100,12 +100,12 @@ def test_a_disk_that_is_full_in_the_middle_of_the_states(
         patch.setattr(os, "fsync", full)
         assert refused(lambda: fit(changed(typed, outputs))) == [("data.cache_dir", "unwritable")]
     assert not list((tmp_path / "full").iterdir()), "no run has begun"
-    chunks = {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").glob("states-*/*.bin")}
+    chunks = {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").glob("states-*/*.safetensors")}
     again = fit(changed(typed, outputs))
     assert metrics(again) == metrics(whole)
     assert chunks
     assert all(file.stat().st_mtime_ns == written for file, written in chunks.items()), "they are not computed again"
-    written = sum(file.stat().st_size for file in (tmp_path / "cache").glob("states-*/*.bin"))
+    written = sum(file.stat().st_size for file in (tmp_path / "cache").glob("states-*/*.safetensors"))
     assert written == complete
 
 
