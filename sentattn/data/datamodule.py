@@ -54,8 +54,8 @@ class TextData(Division, LightningDataModule, ABC):
             with larger batches of short texts (`fixed`), or any texts (`random`).
         num_buckets: Maximal number of buckets with `fixed`.
         bucket_ratio: Growth of batches of short texts with `fixed`; with 1 all batches have about as many tokens.
-        vectors: Pretrained word vectors: a name such as `glove.6B.300d`, a file, `torchtext:NAME` or a `.pt` file for
-            vectors that torchtext has cached, or `train` to compute them from the training rows; null for none.
+        vectors: Pretrained word vectors: a name such as `glove.6B.300d`, a file, also a `.pt` file of torchtext's
+            cache, or `train` to compute them from the training rows; null for none.
         cache_dir: Folder of tokenized corpora and downloads; null for `$SENTATTN_CACHE` or `~/.cache/sentattn`.
         mirror: Address of a server, or a folder, with copies of the downloads; null for their official addresses.
         num_workers: Processes that build batches; 0 builds them in the training process, which is fast enough.

@@ -10,7 +10,6 @@ import codecs
 import hashlib
 import json
 import pickle
-import re
 import reprlib
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -26,7 +25,7 @@ from safetensors import SafetensorError, safe_open
 
 from sentattn.config.schema import TRAIN
 from sentattn.data.cache import Progress, cached, sample
-from sentattn.data.readers.archives import existing, neighbour, open_file, reading
+from sentattn.data.readers.archives import neighbour, open_file, reading
 from sentattn.data.readers.download import fetch
 from sentattn.data.tokenizer import SPECIALS
 from sentattn.errors import DataError, Fault, first_line, suggestion
@@ -48,14 +47,8 @@ VECTOR_NAMES = {
     f"{series}.{width}d": (archive, width) for series, (archive, widths) in ARCHIVES.items() for width in widths
 }
 """Archive and width of the vectors that can be downloaded by name."""
-TORCHTEXT, TORCHTEXT_FOLDER = "torchtext:", Path(".vector_cache")
-"""The prefix of names of vectors that torchtext has cached, and their folder in the working folder."""
-TORCHTEXT_FILES = {
-    r"glove\.(42B|6B|840B|twitter\.27B)\.(\d+d)": r"glove.\1.\2.txt.pt",
-    r"fasttext\.(\w+)\.300d": r"wiki.\1.vec.pt",
-    r"charngram\.100d": "charNgram.txt.pt",
-}
-"""torchtext's names of vectors, as patterns, and the file of each."""
+TORCHTEXT = ".pt"
+"""The ending of files in which torchtext caches vectors."""
 NOT_READ = (OSError, EOFError, RuntimeError, ValueError, TypeError, AttributeError, LookupError, pickle.UnpicklingError)
 """What `torch.load` raises for a file that it does not read."""
 TEXT_ENDINGS = (".txt", ".vec")
@@ -119,9 +112,10 @@ def width(vectors: str) -> int:
     Raises:
         DataError: If there is no such file, or it contains no vectors.
     """
-    if path := torchtext_file(vectors):
-        return read_torchtext(path)[1].shape[1]
-    return VECTOR_NAMES[vectors][1] if vectors in VECTOR_NAMES else VectorFile.named(vectors).shape()[0]
+    if vectors in VECTOR_NAMES:
+        return VECTOR_NAMES[vectors][1]
+    file = VectorFile.named(vectors)
+    return read_torchtext(file.path)[1].shape[1] if file.path.suffix == TORCHTEXT else file.shape()[0]
 
 
 class VectorFile(NamedTuple):
@@ -142,7 +136,7 @@ class VectorFile(NamedTuple):
         """
         path = Path(vectors).expanduser()
         file = next((place for place in (path, *path.parents) if place.is_file()), None)
-        if file is not None and zipfile.is_zipfile(file):
+        if file is not None and file.suffix != TORCHTEXT and zipfile.is_zipfile(file):
             name = path.relative_to(file).as_posix()
             with reading(file, KEY), zipfile.ZipFile(file) as archive:
                 names = [member for member in archive.namelist() if not member.startswith("__MACOSX/")]
@@ -283,24 +277,6 @@ def _is_number(field: bytes) -> bool:
         return False
 
 
-def torchtext_file(vectors: str) -> Path | None:
-    """Returns torchtext's file for `torchtext:NAME` or a path that ends in `.pt`; None for other vectors.
-
-    Raises:
-        DataError: If the file is missing, or torchtext has no vectors of this name.
-    """
-    name, path = vectors.removeprefix(TORCHTEXT), Path(vectors)
-    if name != vectors:
-        pattern = next((pattern for pattern in TORCHTEXT_FILES if re.fullmatch(pattern, name)), None)
-        if pattern is None:
-            message = f"{KEY}={vectors} must name vectors of torchtext, such as glove.6B.100d or fasttext.en.300d."
-            raise DataError(Fault(KEY, "unknown", message))
-        path = TORCHTEXT_FOLDER / re.sub(pattern, TORCHTEXT_FILES[pattern], name)
-    elif path.suffix != ".pt":
-        return None
-    return existing(path, KEY, "sentattn does not download it.")
-
-
 def read_torchtext(path: Path) -> tuple[list[str], Tensor]:
     """Reads a file in which torchtext has cached vectors, without running code in it.
 
@@ -335,8 +311,8 @@ def read_vectors(
     Only the vectors of these words are held in memory. If the file has a word twice, the first line counts.
 
     Args:
-        vectors: A name such as `glove.6B.300d`, downloaded if it is not cached, a file, or vectors that torchtext has
-            cached (`torchtext:NAME`, or their `.pt` file).
+        vectors: A name such as `glove.6B.300d`, downloaded if it is not cached, or a file, also a `.pt` file of
+            torchtext's cache.
         words: The vocabulary, by id, without the special tokens.
         cache: The cache folder.
         mirror: Address of a server, or a folder, that replaces the official address.
@@ -346,13 +322,12 @@ def read_vectors(
         DataError: If the file is missing, damaged or no file of vectors, or has no vector for any word.
     """
     wanted = {form for word in words for form in (word, word.lower())}
-    cache_file = torchtext_file(vectors)
-    file = VectorFile(cache_file) if cache_file else None if vectors in VECTOR_NAMES else VectorFile.named(vectors)
+    file = None if vectors in VECTOR_NAMES else VectorFile.named(vectors)
 
     def read() -> Vectors:
         table: Vectors = {}
-        if cache_file:
-            all_words, vectors_FE = read_torchtext(cache_file)
+        if file and file.path.suffix == TORCHTEXT:
+            all_words, vectors_FE = read_torchtext(file.path)
             table = {word: vectors_FE[row].numpy() for row, word in enumerate(all_words) if word in wanted}
         else:
             source = file
