@@ -12,6 +12,7 @@ import json
 import pickle
 import reprlib
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,8 +61,8 @@ BINARIES = {
     b"\x93NUMPY": "it is an array, which has no words: write a word and its numbers on each line",
 }
 """What to do with other files of vectors, by their first bytes."""
-MIN_WIDTH = 3
-"""A line with fewer numbers may be a header."""
+FIRST_LINES, MIN_WIDTH = 10, 3
+"""Lines that tell the width; a line with fewer numbers may be a header."""
 MAX_FLOAT32 = 3.4028234e38
 PROGRESS_LINES = 10_000
 FORMAT = 2
@@ -190,14 +191,17 @@ class VectorFile(NamedTuple):
             DataError: If the first lines are no vectors.
         """
         with self.open() as stream:
-            first, second = (stream.readline(MAX_LINE_BYTES).removeprefix(codecs.BOM_UTF8) for _ in range(2))
+            first, *others = [stream.readline(MAX_LINE_BYTES).removeprefix(codecs.BOM_UTF8) for _ in range(FIRST_LINES)]
         if advice := next((advice for magic, advice in BINARIES.items() if first.startswith(magic)), ""):
             raise DataError(Fault(KEY, "damaged", f"{self} is not UTF-8 text; {advice}."))
         fields = first.split()
         is_header = len(fields) == 2 and all(field.isdigit() for field in fields)
-        width = int(fields[1]) if is_header else self._width_of(fields, second.split())
-        if width < MIN_WIDTH or (is_header and not _ends_in(second.split(), width)):
-            got = reprlib.repr((first + second).decode(errors="replace"))
+        # Most lines have the width: a phrase such as `route 66` ends in a number of its own, a bad line lacks one.
+        counts = Counter(_trailing_numbers(line.split()) for line in [first] * (not is_header) + others if line.split())
+        found = max(counts, key=lambda number: (counts[number], -number), default=0)
+        width = int(fields[1]) if is_header else found
+        if not MIN_WIDTH <= width <= found:
+            got = reprlib.repr((first + others[0]).decode(errors="replace"))
             message = (
                 f"{self} must begin with a word and at least {MIN_WIDTH} numbers, separated by spaces, optionally "
                 f"after a line WORDS NUMBERS with the number of words and the width, got {got}. Binary files are "
@@ -205,22 +209,6 @@ class VectorFile(NamedTuple):
             )
             raise DataError(Fault(KEY, "damaged", message))
         return width, int(fields[0]) if is_header else None
-
-    def _width_of(self, first: list[bytes], second: list[bytes]) -> int:
-        """Returns the width of the first two vectors, of whose words one may end in a number, as `route 66`.
-
-        Raises:
-            DataError: If one of them has fewer numbers.
-        """
-        lines = {1: first} | ({2: second} if second else {})
-        counts = {number: _trailing_numbers(fields) for number, fields in lines.items()}
-        width, most = min(counts.values()), max(counts, key=counts.__getitem__)
-        if not _ends_in(lines[most], width):
-            least = min(counts, key=counts.__getitem__)
-            got = reprlib.repr(b" ".join(lines[least]).decode(errors="replace"))
-            message = f"{self}, line {least}: must be a word and {counts[most]} finite numbers, got {got}."
-            raise DataError(Fault(KEY, "damaged", message))
-        return width
 
     def lines(self, wanted: Collection[str], progress: Progress) -> Iterator[tuple[str, list[bytes]]]:
         """Yields the wanted words and their numbers in file order, with one line in memory at a time.
@@ -262,12 +250,6 @@ class VectorFile(NamedTuple):
 def _trailing_numbers(fields: list[bytes]) -> int:
     """Returns how many fields at the end of a line are numbers; the first field is the word."""
     return len(list(takewhile(_is_number, reversed(fields[1:]))))
-
-
-def _ends_in(fields: list[bytes], width: int) -> bool:
-    """Whether a line ends in `width` numbers; others before them are whole numbers of a phrase, as in `windows 95`."""
-    numbers = _trailing_numbers(fields)
-    return numbers >= width and all(field.isdigit() for field in fields[len(fields) - numbers : len(fields) - width])
 
 
 def _is_number(field: bytes) -> bool:
