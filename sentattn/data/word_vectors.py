@@ -10,9 +10,9 @@ import codecs
 import hashlib
 import json
 import pickle
-import re
 import reprlib
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from safetensors import SafetensorError, safe_open
 
 from sentattn.config.schema import TRAIN
 from sentattn.data.cache import Progress, cached, sample
-from sentattn.data.readers.archives import existing, neighbour, open_file, reading
+from sentattn.data.readers.archives import neighbour, open_file, reading
 from sentattn.data.readers.download import fetch
 from sentattn.data.tokenizer import SPECIALS
 from sentattn.errors import DataError, Fault, first_line, suggestion
@@ -48,14 +48,8 @@ VECTOR_NAMES = {
     f"{series}.{width}d": (archive, width) for series, (archive, widths) in ARCHIVES.items() for width in widths
 }
 """Archive and width of the vectors that can be downloaded by name."""
-TORCHTEXT, TORCHTEXT_FOLDER = "torchtext:", Path(".vector_cache")
-"""The prefix of names of vectors that torchtext has cached, and their folder in the working folder."""
-TORCHTEXT_FILES = {
-    r"glove\.(42B|6B|840B|twitter\.27B)\.(\d+d)": r"glove.\1.\2.txt.pt",
-    r"fasttext\.(\w+)\.300d": r"wiki.\1.vec.pt",
-    r"charngram\.100d": "charNgram.txt.pt",
-}
-"""torchtext's names of vectors, as patterns, and the file of each."""
+TORCHTEXT = ".pt"
+"""The ending of files in which torchtext caches vectors."""
 NOT_READ = (OSError, EOFError, RuntimeError, ValueError, TypeError, AttributeError, LookupError, pickle.UnpicklingError)
 """What `torch.load` raises for a file that it does not read."""
 TEXT_ENDINGS = (".txt", ".vec")
@@ -67,8 +61,8 @@ BINARIES = {
     b"\x93NUMPY": "it is an array, which has no words: write a word and its numbers on each line",
 }
 """What to do with other files of vectors, by their first bytes."""
-MIN_WIDTH = 3
-"""A line with fewer numbers may be a header."""
+FIRST_LINES, MIN_WIDTH = 10, 3
+"""Lines that tell the width; a line with fewer numbers may be a header."""
 MAX_FLOAT32 = 3.4028234e38
 PROGRESS_LINES = 10_000
 FORMAT = 2
@@ -119,9 +113,10 @@ def width(vectors: str) -> int:
     Raises:
         DataError: If there is no such file, or it contains no vectors.
     """
-    if path := torchtext_file(vectors):
-        return read_torchtext(path)[1].shape[1]
-    return VECTOR_NAMES[vectors][1] if vectors in VECTOR_NAMES else VectorFile.named(vectors).shape()[0]
+    if vectors in VECTOR_NAMES:
+        return VECTOR_NAMES[vectors][1]
+    file = VectorFile.named(vectors)
+    return read_torchtext(file.path)[1].shape[1] if file.path.suffix == TORCHTEXT else file.shape()[0]
 
 
 class VectorFile(NamedTuple):
@@ -142,7 +137,7 @@ class VectorFile(NamedTuple):
         """
         path = Path(vectors).expanduser()
         file = next((place for place in (path, *path.parents) if place.is_file()), None)
-        if file is not None and zipfile.is_zipfile(file):
+        if file is not None and file.suffix != TORCHTEXT and zipfile.is_zipfile(file):
             name = path.relative_to(file).as_posix()
             with reading(file, KEY), zipfile.ZipFile(file) as archive:
                 names = [member for member in archive.namelist() if not member.startswith("__MACOSX/")]
@@ -196,14 +191,17 @@ class VectorFile(NamedTuple):
             DataError: If the first lines are no vectors.
         """
         with self.open() as stream:
-            first, second = (stream.readline(MAX_LINE_BYTES).removeprefix(codecs.BOM_UTF8) for _ in range(2))
+            first, *others = [stream.readline(MAX_LINE_BYTES).removeprefix(codecs.BOM_UTF8) for _ in range(FIRST_LINES)]
         if advice := next((advice for magic, advice in BINARIES.items() if first.startswith(magic)), ""):
             raise DataError(Fault(KEY, "damaged", f"{self} is not UTF-8 text; {advice}."))
         fields = first.split()
         is_header = len(fields) == 2 and all(field.isdigit() for field in fields)
-        width = int(fields[1]) if is_header else self._width_of(fields, second.split())
-        if width < MIN_WIDTH or (is_header and not _ends_in(second.split(), width)):
-            got = reprlib.repr((first + second).decode(errors="replace"))
+        # Most lines have the width: a phrase such as `route 66` ends in a number of its own, a bad line lacks one.
+        counts = Counter(_trailing_numbers(line.split()) for line in [first] * (not is_header) + others if line.split())
+        found = max(counts, key=lambda number: (counts[number], -number), default=0)
+        width = int(fields[1]) if is_header else found
+        if not MIN_WIDTH <= width <= found:
+            got = reprlib.repr((first + others[0]).decode(errors="replace"))
             message = (
                 f"{self} must begin with a word and at least {MIN_WIDTH} numbers, separated by spaces, optionally "
                 f"after a line WORDS NUMBERS with the number of words and the width, got {got}. Binary files are "
@@ -211,22 +209,6 @@ class VectorFile(NamedTuple):
             )
             raise DataError(Fault(KEY, "damaged", message))
         return width, int(fields[0]) if is_header else None
-
-    def _width_of(self, first: list[bytes], second: list[bytes]) -> int:
-        """Returns the width of the first two vectors, of whose words one may end in a number, as `route 66`.
-
-        Raises:
-            DataError: If one of them has fewer numbers.
-        """
-        lines = {1: first} | ({2: second} if second else {})
-        counts = {number: _trailing_numbers(fields) for number, fields in lines.items()}
-        width, most = min(counts.values()), max(counts, key=counts.__getitem__)
-        if not _ends_in(lines[most], width):
-            least = min(counts, key=counts.__getitem__)
-            got = reprlib.repr(b" ".join(lines[least]).decode(errors="replace"))
-            message = f"{self}, line {least}: must be a word and {counts[most]} finite numbers, got {got}."
-            raise DataError(Fault(KEY, "damaged", message))
-        return width
 
     def lines(self, wanted: Collection[str], progress: Progress) -> Iterator[tuple[str, list[bytes]]]:
         """Yields the wanted words and their numbers in file order, with one line in memory at a time.
@@ -270,35 +252,11 @@ def _trailing_numbers(fields: list[bytes]) -> int:
     return len(list(takewhile(_is_number, reversed(fields[1:]))))
 
 
-def _ends_in(fields: list[bytes], width: int) -> bool:
-    """Whether a line ends in `width` numbers; others before them are whole numbers of a phrase, as in `windows 95`."""
-    numbers = _trailing_numbers(fields)
-    return numbers >= width and all(field.isdigit() for field in fields[len(fields) - numbers : len(fields) - width])
-
-
 def _is_number(field: bytes) -> bool:
     try:
         return abs(float(field)) <= MAX_FLOAT32 and b"_" not in field  # False for NaN
     except ValueError:
         return False
-
-
-def torchtext_file(vectors: str) -> Path | None:
-    """Returns torchtext's file for `torchtext:NAME` or a path that ends in `.pt`; None for other vectors.
-
-    Raises:
-        DataError: If the file is missing, or torchtext has no vectors of this name.
-    """
-    name, path = vectors.removeprefix(TORCHTEXT), Path(vectors)
-    if name != vectors:
-        pattern = next((pattern for pattern in TORCHTEXT_FILES if re.fullmatch(pattern, name)), None)
-        if pattern is None:
-            message = f"{KEY}={vectors} must name vectors of torchtext, such as glove.6B.100d or fasttext.en.300d."
-            raise DataError(Fault(KEY, "unknown", message))
-        path = TORCHTEXT_FOLDER / re.sub(pattern, TORCHTEXT_FILES[pattern], name)
-    elif path.suffix != ".pt":
-        return None
-    return existing(path, KEY, "sentattn does not download it.")
 
 
 def read_torchtext(path: Path) -> tuple[list[str], Tensor]:
@@ -335,8 +293,8 @@ def read_vectors(
     Only the vectors of these words are held in memory. If the file has a word twice, the first line counts.
 
     Args:
-        vectors: A name such as `glove.6B.300d`, downloaded if it is not cached, a file, or vectors that torchtext has
-            cached (`torchtext:NAME`, or their `.pt` file).
+        vectors: A name such as `glove.6B.300d`, downloaded if it is not cached, or a file, also a `.pt` file of
+            torchtext's cache.
         words: The vocabulary, by id, without the special tokens.
         cache: The cache folder.
         mirror: Address of a server, or a folder, that replaces the official address.
@@ -346,13 +304,12 @@ def read_vectors(
         DataError: If the file is missing, damaged or no file of vectors, or has no vector for any word.
     """
     wanted = {form for word in words for form in (word, word.lower())}
-    cache_file = torchtext_file(vectors)
-    file = VectorFile(cache_file) if cache_file else None if vectors in VECTOR_NAMES else VectorFile.named(vectors)
+    file = None if vectors in VECTOR_NAMES else VectorFile.named(vectors)
 
     def read() -> Vectors:
         table: Vectors = {}
-        if cache_file:
-            all_words, vectors_FE = read_torchtext(cache_file)
+        if file and file.path.suffix == TORCHTEXT:
+            all_words, vectors_FE = read_torchtext(file.path)
             table = {word: vectors_FE[row].numpy() for row, word in enumerate(all_words) if word in wanted}
         else:
             source = file

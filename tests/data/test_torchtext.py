@@ -8,14 +8,14 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from refusals import fault_of, refused
+from refusals import fault_of
 from torchtext.data import Dataset, Example, Field, LabelField, get_tokenizer
 from torchtext.vocab import Vectors
 
 from sentattn.data.datamodule import TextData
 from sentattn.data.tokenizer import Tokenizer
 from sentattn.data.torchtext import from_torchtext
-from sentattn.data.word_vectors import read_vectors, torchtext_file
+from sentattn.data.word_vectors import read_vectors
 
 FIELDS = (("text", Field(tokenize="basic_english", lower=True)), ("label", LabelField()))
 REVIEWS = [('A "very" good film; it\'s fun.<br />Yes!', "pos"), ("Bad, bad (really) film: no.", "neg")]
@@ -67,10 +67,11 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Vectors:
     return Vectors("glove.6B.50d.txt")  # it writes .vector_cache/glove.6B.50d.txt.pt
 
 
-@pytest.mark.parametrize("name", ["torchtext:glove.6B.50d", ".vector_cache/glove.6B.50d.txt.pt"])
-def test_cached_vectors_are_those_of_torchtext(cached: Vectors, name: str, tmp_path: Path) -> None:
+def test_cached_vectors_are_those_of_torchtext(cached: Vectors, tmp_path: Path) -> None:
     words = ["d", "A", "none"]
-    found = read_vectors(name, words, cache=tmp_path / "cache", mirror=None, progress=lambda *_: None)
+    found = read_vectors(
+        ".vector_cache/glove.6B.50d.txt.pt", words, cache=tmp_path / "cache", mirror=None, progress=lambda *_: None
+    )
     torch.testing.assert_close(found.vectors_VE[2:], cached.get_vecs_by_tokens(words, lower_case_backup=True))
     assert found.found_V.tolist() == [False, False, True, True, False]
 
@@ -92,11 +93,3 @@ def test_another_file_is_refused(content: object, tmp_path: Path) -> None:
     fault = fault_of(lambda: read_vectors(str(path), ["a"], cache=tmp_path, mirror=None, progress=lambda *_: None))
     assert (fault.key, fault.kind) == ("data.vectors", "damaged")
     assert "weights_only" not in fault.message, "it is not to be loaded in another way"
-
-
-@pytest.mark.parametrize(("name", "kind"), [("glove.6B.300d", "not_found"), ("glove.7B.50d", "unknown")])
-def test_names_that_are_not_cached_are_refused(
-    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert refused(lambda: torchtext_file(f"torchtext:{name}")) == [("data.vectors", kind)]

@@ -90,18 +90,12 @@ class Hub(RecordData):
         **settings: Any,
     ) -> None:
         super().__init__(name=name, **settings)
-        self.choice |= {"dataset": dataset, "config": config, "revision": revision, "text": text, "label": label}
+        self.dataset, self.config, self.revision = dataset, config, revision
+        self.text, self.label = text, label
 
     def source(self, progress: Progress) -> Source:
         """Returns the rows of the data set; only the evaluated split after `test_only`."""
-        splits, columns, notes = find(self.choice)
-        columns["skip_unlabeled"] = self.skip_unlabeled
-        settings = {**columns, "group": self.choice["group"], "classes": self.choice["classes"]}
-        if self._evaluated and self._evaluated[0] in splits:
-            split, labels, ordered = self._evaluated
-            splits, settings = {split: splits[split]}, {**columns, "classes": labels, "ordered": ordered}
-        elif "train" not in splits:
-            message = f"only the split {' and '.join(splits)} has rows with a label in {columns['label']!r}"
-            raise DataError(Fault("data.label", "missing", f"{message}; training needs a split train."))
-        self.set_sizes(splits)
-        return HubSource(str(self.choice["dataset"]), splits, notes, **settings, progress=progress)
+        found, columns, notes = find(vars(self))
+        message = f"only the split {' and '.join(found)} has rows with a label in {columns['label']!r}"
+        splits, read = self.choose(found, Fault("data.label", "missing", f"{message}; training needs a split train."))
+        return HubSource(str(self.dataset), splits, notes, **{**read, **columns}, progress=progress)

@@ -148,7 +148,7 @@ class States(Table):
         self.states = StateTable(list(states.values()))
         options = arguments["options"] = self.options._replace(keep_others=True)
         paths = [path for split, file in files.items() for path in tables.table_paths(file, f"data.{split}")]
-        first = [next(tables.all_records([path], [self.choice["label"]], HINT, options))[1].values for path in paths]
+        first = [next(tables.all_records([path], [str(self.label)], HINT, options))[1].values for path in paths]
         if arguments["text"] == TEXT and not all(TEXT in values for values in first):
             arguments["text"] = []
         if arguments.get("group") == GROUP and not all(GROUP in values for values in first):

@@ -6,7 +6,7 @@ import hashlib
 import json
 import reprlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -191,6 +191,9 @@ class RecordData(TextData):
         settings: Those of `TextData`.
     """
 
+    text: str | list[str] | None
+    label: str | None
+
     @checked
     def __init__(
         self,
@@ -208,8 +211,7 @@ class RecordData(TextData):
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        self.choice: Tree = {"group": group, "classes": classes, "val_size": val_size, "val_by": val_by}
-        self.skip_unlabeled = skip_unlabeled
+        self.group, self.classes, self.skip_unlabeled = group, classes, skip_unlabeled
         self.val_size, self.split_seed = val_size, split_seed
         self.val_by = val_by or ("row" if group is None else "group")
         self.test_size, self.test_seed = test_size, test_seed
@@ -222,10 +224,21 @@ class RecordData(TextData):
         if split == "test" or not self.drop_duplicates:
             self._evaluated = split, labels, ordered
 
-    def set_sizes(self, splits: Collection[str]) -> None:
-        """Sets how many training rows become validation rows where these splits lack them."""
+    def choose(self, splits: Tree, missing: Fault) -> tuple[Tree, Tree]:
+        """Returns which of the splits are read, and how: only the evaluated one after `test_only`.
+
+        Raises:
+            DataError: The fault, if there are no training rows.
+        """
+        read = {"text": self.text, "label": self.label, "skip_unlabeled": self.skip_unlabeled}
+        if self._evaluated and self._evaluated[0] in splits:
+            split, labels, ordered = self._evaluated
+            return {split: splits[split]}, {**read, "classes": labels, "ordered": ordered}
+        if "train" not in splits:
+            raise DataError(missing)
         if "val" not in splits and self.val_size is None:
             self.val_size = 0.1
+        return splits, {**read, "classes": self.classes, "group": self.group}
 
 
 class Table(RecordData):
@@ -267,23 +280,15 @@ class Table(RecordData):
         **settings: Any,
     ) -> None:
         super().__init__(name=name, **settings)
-        self.choice |= {"text": text, "label": label}
-        self.options = tables.Options(header, encoding, quotes)
+        self.text, self.label, self.options = text, label, tables.Options(header, encoding, quotes)
         self.files = {split: file for split, file in (("train", train), ("val", val), ("test", test)) if file}
-        if faults := tables.setting_faults({**self.choice, **self.files}):
+        if faults := tables.setting_faults({**vars(self), **self.files}):
             raise SettingError(*faults)
-        self.set_sizes(self.files)
 
     def source(self, progress: Progress) -> Source:
         """Returns the rows of the files; only the evaluated split after `test_only`."""
-        columns = {key: self.choice[key] for key in ("text", "label")}
-        arguments = {**columns, "skip_unlabeled": self.skip_unlabeled, "options": self.options, "progress": progress}
-        if self._evaluated and (file := self.files.get(self._evaluated[0])):
-            split, labels, ordered = self._evaluated
-            return self._rows({split: file}, **arguments, classes=labels, ordered=ordered)
-        if "train" not in self.files:
-            raise DataError(tables.missing_file({"name": self.name}))
-        return self._rows(self.files, **arguments, group=self.choice["group"], classes=self.choice["classes"])
+        files, read = self.choose(self.files, tables.missing_file({"name": self.name}))
+        return self._rows(files, **read, options=self.options, progress=progress)
 
     def _rows(self, files: Mapping[str, Any], **arguments: Any) -> Source:
         """Returns the rows of some of the files."""
