@@ -213,5 +213,5 @@ def _train(arguments: Sequence[str], seeds: Sequence[int]) -> str:
     numbers = ",".join(map(str, seeds))
     if not arguments:
         return f"a table with the seeds {numbers} of each setting of the plan: table=FILE"
-    grid = "-m " * (len(seeds) > 1)
-    return f"python -m sentattn.train {grid}{shlex.join([*arguments, f'seed={numbers}'])}"
+    words = [*(["-m"] if len(seeds) > 1 else []), *arguments, f"seed={numbers}"]
+    return f"python -m sentattn.train {shlex.join(words)}"
