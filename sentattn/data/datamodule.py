@@ -18,7 +18,7 @@ from sentattn.data.batching import BatchLoader, FixedBuckets, ShuffledBatches, T
 from sentattn.data.cache import Progress, cache_folder, no_progress
 from sentattn.data.corpus import Corpus, Source, Split, Types, cut_texts, open_corpus
 from sentattn.data.pieces import PieceTokenizer, read_tokenizer
-from sentattn.data.splits import MAX_SHOWN, few_rows, odd_labels, select
+from sentattn.data.splits import MAX_SHOWN, Division, few_rows, odd_labels, select
 from sentattn.data.states import StateTable, StateTokenizer
 from sentattn.data.tokenizer import RULES, Tokenizer, WordTypes
 from sentattn.data.vocabulary import count_types, coverage, frequent_types, lookup_table, unspaced
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sentattn.data.word_vectors import WordVectors
 
 
-class TextData(LightningDataModule, ABC):
+class TextData(Division, LightningDataModule, ABC):
     """Labelled texts as batches. A subclass defines their source.
 
     Args:
@@ -64,18 +64,9 @@ class TextData(LightningDataModule, ABC):
         rank: Rank of this process.
         world_size: Number of processes of the training.
 
+    A subclass may set the attributes of `Division`; `prepare` sets those below.
+
     Attributes:
-        val_size: Number or share of training rows used for validation; None uses the validation rows of the source. A
-            subclass may set this and the attributes up to `fold`, `prepare` sets those after it.
-        val_by: Whether to draw whole groups or single rows from the training rows, for validation and, if the source
-            has no test rows, for testing.
-        split_seed: Seed of this selection.
-        test_size: Number or share of the test rows of the source, or of its training rows if it has none, of which 0
-            takes none. None: its test rows, or else a tenth of its training rows, at most 10,000.
-        test_seed: Seed of a stratified selection of test rows; None for the last rows.
-        folds: Number of folds of all rows, of which one is the test set; None for none. They are drawn with
-            `split_seed` plus `seed`.
-        fold: Which one, from 0.
         labels: Names of the classes, by index.
         ordered: Whether the classes are steps of a scale.
         tokenizer: The tokenizer with the vocabulary of the training rows.
@@ -85,13 +76,6 @@ class TextData(LightningDataModule, ABC):
         report: Messages about the data for the user.
     """
 
-    val_size: float | None = None
-    val_by: Literal["group", "row"] = "row"
-    split_seed: int = 0
-    test_size: float | None = None
-    test_seed: int | None = None
-    folds: int | None = None
-    fold: int = 0
     labels: tuple[str, ...]
     ordered: bool
     tokenizer: Tokenizer

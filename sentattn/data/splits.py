@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from sentattn.data.corpus import NO_GROUP, Corpus, Rows, apportion
 from sentattn.errors import DataError, Fault
 
-if TYPE_CHECKING:
-    from sentattn.data.datamodule import TextData
-
 Mask: TypeAlias = NDArray[np.bool_]
 
 Splits: TypeAlias = dict[str, Rows]
+By: TypeAlias = Literal["group", "row"]
 
 MAX_SHOWN = 10
 """Most classes in a message."""
@@ -44,7 +42,41 @@ class Selection(NamedTuple):
         return content.hexdigest()[:16]
 
 
-def select(corpus: Corpus, data: TextData) -> Selection:
+class Division:
+    """How the rows of a source are divided.
+
+    Attributes:
+        val_size: Number or share of training rows used for validation; None uses the validation rows of the source.
+        val_by: Whether to draw whole groups or single rows from the training rows, for validation and, if the source
+            has no test rows, for testing.
+        split_seed: Seed of this selection.
+        test_size: Number or share of the test rows of the source, or of its training rows if it has none, of which 0
+            takes none. None: its test rows, or else a tenth of its training rows, at most 10,000.
+        test_seed: Seed of a stratified selection of test rows; None for the last rows.
+        folds: Number of folds of all rows, of which one is the test set; None for none. They are drawn with
+            `split_seed` plus `seed`.
+        fold: Which one, from 0.
+        seed: Seed of the training.
+        train_size: Number of training rows, stratified by class; None for all.
+        train_seed: Seed of their selection; None for `split_seed`.
+        drop_duplicates: Whether to drop rows outside the test split whose text occurs earlier in their split or in a
+            later split.
+    """
+
+    val_size: float | None = None
+    val_by: By = "row"
+    split_seed: int = 0
+    test_size: float | None = None
+    test_seed: int | None = None
+    folds: int | None = None
+    fold: int = 0
+    seed: int = 0
+    train_size: int | None = None
+    train_seed: int | None = None
+    drop_duplicates: bool = False
+
+
+def select(corpus: Corpus, division: Division) -> Selection:
     """Selects rows from the splits of the source: test rows first, training rows last.
 
     A source without training rows, on which a trained model is tested, keeps its splits.
@@ -52,44 +84,44 @@ def select(corpus: Corpus, data: TextData) -> Selection:
     Raises:
         DataError: If a split is empty or has fewer rows than a setting asks for, or its groups cannot be divided.
     """
-    trains, val_size, by_group = "train" in corpus.splits, data.val_size, data.val_by == "group"
+    trains, val_size, val_by = "train" in corpus.splits, division.val_size, division.val_by
     if trains and "val" not in corpus.splits and val_size is None:
         message = "The data has no validation rows: its class must set val_size, such as 0.1, or its source have val."
         raise DataError(Fault("data.val_size", "missing", message))
-    split_seed = data.split_seed + (data.seed if data.folds else 0)
+    split_seed = division.split_seed + (division.seed if division.folds else 0)
     rows, notes = dict(corpus.splits), list[str]()
     if trains:
-        others = ["val"] * (val_size is not None) + ["test"] * ("test" not in rows and data.test_size != 0)
+        others = ["val"] * (val_size is not None) + ["test"] * ("test" not in rows and division.test_size != 0)
         if others and len(rows["train"]) < (needed := 2 + len(others)):
             message = f"{len(rows['train'])} rows are too few: {needed} at least, with rows for {' and '.join(others)}."
             raise DataError(Fault("data.train", "missing", message))
-    if trains and data.folds is not None:
-        notes += _select_fold(corpus, rows, data.folds, data.fold, split_seed, by_group)
+    if trains and division.folds is not None:
+        notes += _select_fold(corpus, rows, division.folds, division.fold, split_seed, val_by)
     elif trains or "test" in rows:
-        notes += _select_test(corpus, rows, data)
+        notes += _select_test(corpus, rows, division)
     before = sum(map(len, rows.values()))
     rows = {split: its_rows[corpus.lengths[its_rows] > 0] for split, its_rows in rows.items()}
     if empty := before - sum(map(len, rows.values())):
         notes.append(f"Dropped rows without a token: {empty:,}.")
-    notes += _duplicates(corpus, rows, data.drop_duplicates)
-    if data.drop_duplicates:
+    notes += _duplicates(corpus, rows, division.drop_duplicates)
+    if division.drop_duplicates:
         rows = _without_duplicates(corpus, rows)
         if trains and not len(rows["train"]):
             message = "data.drop_duplicates=true drops all training rows: their texts are in later splits."
             raise DataError(Fault("data.drop_duplicates", "missing", message))
     if val_size is not None and trains:
         all_rows = rows.pop("train")
-        groups = corpus.groups[all_rows] if by_group else None
+        groups = corpus.groups[all_rows] if val_by == "group" else None
         number = num_rows("data.val_size", val_size, len(all_rows), most=len(all_rows) - 1)
         is_val = _draw(corpus.labels[all_rows], groups, number, split_seed)
         rows = {"train": all_rows[~is_val], "val": all_rows[is_val], **rows}
         notes += [] if groups is None else [_groups_note("Validation", groups, is_val)]
-    if (train_size := data.train_size) is not None and trains:
+    if (train_size := division.train_size) is not None and trains:
         most = len(rows["train"])
         if train_size > most:
             message = f"data.train_size must be at most {most} after validation and test rows, got {train_size}."
             raise DataError(Fault("data.train_size", "range", message))
-        seed = split_seed if data.train_seed is None else data.train_seed
+        seed = split_seed if division.train_seed is None else division.train_seed
         rows["train"] = rows["train"][draw(corpus.labels[rows["train"]], train_size, seed)]
     for split, its_rows in rows.items():
         if not len(its_rows):
@@ -97,9 +129,9 @@ def select(corpus: Corpus, data: TextData) -> Selection:
     return Selection(rows, notes)
 
 
-def _select_test(corpus: Corpus, splits: Splits, data: TextData) -> list[str]:
+def _select_test(corpus: Corpus, splits: Splits, division: Division) -> list[str]:
     """Selects test rows from the test rows of the source, or else from its training rows; returns notes."""
-    split, size, seed = "test" if "test" in splits else "train", data.test_size, data.test_seed
+    split, size, seed = "test" if "test" in splits else "train", division.test_size, division.test_seed
     if split == "train" and size == 0:
         return []
     rows = splits[split]
@@ -108,7 +140,7 @@ def _select_test(corpus: Corpus, splits: Splits, data: TextData) -> list[str]:
     if size is None:
         size = max(1, min(MAX_TEST_ROWS, round(TEST_SHARE * len(rows))))
     number = num_rows("data.test_size", size, len(rows), most=len(rows) - (split == "train"))
-    groups = corpus.groups[rows] if split == "train" and data.val_by == "group" else None
+    groups = corpus.groups[rows] if split == "train" and division.val_by == "group" else None
     if groups is None and seed is None:
         is_test = np.arange(len(rows)) >= len(rows) - number
     else:
@@ -123,7 +155,7 @@ def _select_test(corpus: Corpus, splits: Splits, data: TextData) -> list[str]:
     return notes if groups is None else [*notes, _groups_note("Test", groups, is_test)]
 
 
-def _select_fold(corpus: Corpus, splits: Splits, folds: int, fold: int, seed: int, by_group: bool) -> list[str]:
+def _select_fold(corpus: Corpus, splits: Splits, folds: int, fold: int, seed: int, by: By) -> list[str]:
     """Selects a fold of all rows as test rows; returns notes.
 
     Raises:
@@ -135,7 +167,7 @@ def _select_fold(corpus: Corpus, splits: Splits, folds: int, fold: int, seed: in
     if not 0 <= fold < folds:
         raise DataError(Fault("data.fold", "range", f"data.fold must be 0 to {folds - 1}, got {fold}."))
     rows = splits["train"]
-    labels, groups = corpus.labels[rows], corpus.groups[rows] if by_group else None
+    labels, groups = corpus.labels[rows], corpus.groups[rows] if by == "group" else None
     counts = np.bincount(labels)
     if np.any(is_few := (counts > 0) & (counts < folds)):
         few = corpus.classes[int(is_few.argmax())]

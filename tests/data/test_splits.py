@@ -9,12 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from list_source import GivenData
 from refusals import assert_refused, refused
 
 from sentattn.data import splits
 from sentattn.data.corpus import Corpus, Row
-from sentattn.data.splits import MAX_TEST_ROWS, Selection, draw_folds, few_rows, num_rows, odd_labels
+from sentattn.data.splits import MAX_TEST_ROWS, By, Division, Selection, draw_folds, few_rows, num_rows, odd_labels
 
 # Row 1 repeats row 0; "both" stands in train and test; test repeats itself once.
 TRAIN = ["one", "one", "two", "both", "three"]
@@ -22,9 +21,9 @@ TEST = ["both", "four", "four"]
 
 
 def select(corpus: Corpus, **settings: object) -> Selection:
-    data = GivenData(None, name="given")
-    vars(data).update(settings)
-    return splits.select(corpus, data)
+    division = Division()
+    vars(division).update(settings)
+    return splits.select(corpus, division)
 
 
 def texts(corpus: Corpus, rows: list[int]) -> list[str]:
@@ -327,7 +326,7 @@ def test_many_groups_and_classes_take_little_memory(corpus_of: Callable[..., Cor
     assert peak < 6000 * 1500  # a byte for each group and class
 
 
-def folds_of(corpus: Corpus, folds: int, seed: int = 0, by: str = "row") -> list[Selection]:
+def folds_of(corpus: Corpus, folds: int, seed: int = 0, by: By = "row") -> list[Selection]:
     """The selections with each fold as the test set."""
     settings = {"val_size": 0.1, "split_seed": seed}
     return [select(corpus, **settings, val_by=by, folds=folds, fold=fold) for fold in range(folds)]
@@ -335,7 +334,7 @@ def folds_of(corpus: Corpus, folds: int, seed: int = 0, by: str = "row") -> list
 
 @pytest.mark.parametrize(("given", "by"), [(MANY, "row"), (FILMS, "group"), ([*FILMS, *MANY[:60]], "group")])
 def test_each_row_is_in_one_fold_with_its_share_of_each_class(
-    corpus_of: Callable[..., Corpus], given: list[Row], by: str
+    corpus_of: Callable[..., Corpus], given: list[Row], by: By
 ) -> None:
     corpus = corpus_of(train=given)
     rows = [selection.rows for selection in folds_of(corpus, 5, by=by)]
@@ -377,7 +376,7 @@ TWO = [Row(f"text {i}", i % 2, group=f"film {i % 2}") for i in range(20)]
     ],
 )
 def test_rows_that_cannot_be_divided_into_folds(
-    corpus_of: Callable[..., Corpus], given: dict[str, list[Row]], by: str, key: str, kind: str, word: str
+    corpus_of: Callable[..., Corpus], given: dict[str, list[Row]], by: By, key: str, kind: str, word: str
 ) -> None:
     assert_refused(lambda: folds_of(corpus_of(**given), 3, by=by), key, kind, word)
 
