@@ -36,7 +36,7 @@ import yaml
 from measure import leave_out
 
 import sentattn
-from sentattn.compare.leaderboard import Leaderboard
+from sentattn.compare.board import Leaderboard
 from sentattn.data.corpus import spread
 from sentattn.data.datasets.imdb import ImdbSource
 from sentattn.data.datasets.yelp import Yelp

@@ -13,19 +13,22 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
-from sentattn.config.types import Node, Tree
 from sentattn.errors import MALFORMED, Fault, RunError, first_line
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from sentattn.data.corpus import Split
+
+Node: TypeAlias = Mapping[str, Any]
+Tree: TypeAlias = dict[str, Any]
+"""Settings or results, nested; read-only and not."""
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Loads YAML without running code; the first is five times as fast, where it was built."""

@@ -96,8 +96,8 @@ from sentattn.run import (
 )
 
 if TYPE_CHECKING:
+    from sentattn.compare.board import Leaderboard
     from sentattn.compare.comparison import Comparison
-    from sentattn.compare.leaderboard import Leaderboard
 
 FAILED = 1
 """The exit code of a gate that is not passed."""
@@ -169,7 +169,7 @@ def leaderboard(
     Raises:
         UserError: If an option is wrong, or no finished run is left.
     """
-    from sentattn.compare.leaderboard import Leaderboard
+    from sentattn.compare.board import Leaderboard
 
     several = [runs] if isinstance(runs, Run | str | os.PathLike) else list(runs)
     if any(isinstance(run, Run) and run.trust for run in several):
@@ -290,7 +290,8 @@ def _compare(paths: Sequence[Path], options: Tree) -> list[Comparison]:
 
 def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
     """Prints the comparisons, and writes the files that the options name."""
-    from sentattn.compare.leaderboard import Leaderboard, csv_rows, verdict_rows
+    from sentattn.compare.board import Leaderboard
+    from sentattn.compare.leaderboard import csv_rows, verdict_rows
     from sentattn.compare.predictions import write_table
 
     board, style = Leaderboard(comparisons), options["format"]
@@ -305,10 +306,10 @@ def _print(comparisons: Sequence[Comparison], options: Tree) -> None:
         else:
             written = {"": csv_rows(comparisons, options["columns"])}
             written["-tests"] = verdict_rows(comparisons, board.overall)
-            if any(comparison.insights for comparison in comparisons):
+            if found := [(each.data, each.split, of_setting) for each in comparisons for of_setting in each.insights]:
                 from sentattn.compare import insight
 
-                written["-insight"] = insight.csv_rows(comparisons)
+                written["-insight"] = insight.csv_rows(found)
             for name, rows in written.items():
                 _write(file.with_name(f"{file.stem}{name}{file.suffix}"), "\n".join(csv_lines(rows)))
     runs = options["runs"]

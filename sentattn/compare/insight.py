@@ -22,7 +22,6 @@ from sentattn.metrics import Floats, Ints
 from sentattn.training.environment import keep_freed_memory
 
 if TYPE_CHECKING:
-    from sentattn.compare.comparison import Comparison
     from sentattn.data.datamodule import TextData
 
 FILE = "insight-{split}-{rows}.parquet"
@@ -214,17 +213,19 @@ def lines(insights: Sequence[Insight], total: int, *, markdown: bool = False) ->
     return [*shown, "", *wrap(about)]
 
 
-def csv_rows(comparisons: Iterable[Comparison]) -> list[list[str]]:
-    """Returns a heading, and a row for each setting and column: the value and its interval, empty where unknown."""
+def csv_rows(insights: Iterable[tuple[str, str, Insight]]) -> list[list[str]]:
+    """Returns a heading, and a row for each setting and column: the value and its interval, empty where unknown.
+
+    Args:
+        insights: Name of the data, split, and insight into a setting.
+    """
     rows = [["data", "split", "settings", "seeds", "rows", "metric", "value", "low", "high"]]
-    for comparison in comparisons:
-        for insight in comparison.insights:
-            counts = [str(len(insight.seeds)), str(len(insight.block_N))]
-            start = [comparison.data, comparison.split, insight.setting.name, *counts]
-            for column in COLUMNS:
-                if not math.isnan((estimate := insight.estimate(column)).value):
-                    ends = ["", ""] if math.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]
-                    rows.append([*start, column.name, f"{estimate.value:.17g}", *ends])
+    for data, split, insight in insights:
+        start = [data, split, insight.setting.name, str(len(insight.seeds)), str(len(insight.block_N))]
+        for column in COLUMNS:
+            if not math.isnan((estimate := insight.estimate(column)).value):
+                ends = ["", ""] if math.isnan(estimate.error) else [f"{end:.17g}" for end in estimate.interval()]
+                rows.append([*start, column.name, f"{estimate.value:.17g}", *ends])
     return rows
 
 

@@ -19,7 +19,7 @@ from run_folders import compare, make_run
 from sentattn.compare.__main__ import main
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.figure import VERDICTS, WIDTH, draw
-from sentattn.compare.leaderboard import Leaderboard
+from sentattn.compare.board import Leaderboard
 from sentattn.rendering.png import to_bytes
 
 
