@@ -40,7 +40,7 @@ from sentattn.sweep.config import read_plan
 from sentattn.sweep.records import TrialReport, TrialTask
 from sentattn.sweep.search import run_trial
 from sentattn.sweep.study import SweepStudy
-from sentattn.training.fit import build_data, build_module, choose_precision, set_up
+from sentattn.training.prepare import build_data, build_module, choose_precision, set_up
 from sentattn.training.states import use_cached_states
 
 SHORT = ("logger=none", "trainer.max_epochs=1", "trainer.accelerator=cpu", "sampler=random", "pruner=none")

@@ -100,7 +100,7 @@ def fit(overrides: str | Sequence[str] = (), *, data: Any = None) -> TrainedRun:
     from sentattn.data.readers import memory
     from sentattn.distributed.ranks import connected
     from sentattn.trained import TrainedRun
-    from sentattn.training.fit import fit_seeds
+    from sentattn.training.seeds import fit_seeds
 
     words = [overrides] if isinstance(overrides, str) else overrides
     with connected(rank_info()), ExitStack() as stack:
@@ -183,7 +183,7 @@ def _train(arguments: list[str]) -> None:
             require_encoder(Run(request.origin), settings)
         check(settings, runs=len(request.runs()), match_parameters=request.match_parameters)
         return
-    from sentattn.training.fit import fit_seeds
+    from sentattn.training.seeds import fit_seeds
 
     runs: list[Run] = []
     try:

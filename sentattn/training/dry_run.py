@@ -28,7 +28,7 @@ from sentattn.models import contract
 from sentattn.models.classifier import TextClassifier
 from sentattn.training import environment
 from sentattn.training.callbacks import averaging
-from sentattn.training.fit import build_data, build_module, choose_precision, model_sizes, set_up
+from sentattn.training.prepare import build_data, build_module, choose_precision, model_sizes, set_up
 from sentattn.training.signals import Signals
 from sentattn.training.states import plan_states
 from sentattn.training.trainer import build_trainer

@@ -29,6 +29,7 @@ from sentattn.metrics import MAJORITY, class_metrics, format_value, majority_sha
 from sentattn.prediction.model import ENCODER_ENTRY, TEXT_SETTINGS, TOKENIZER_FILE, Classifier, LoadedRun
 from sentattn.run import MODEL_FOLDER, Run, summarize, writing
 from sentattn.training.environment import (
+    copy_sources,
     explained_torch_errors,
     git_revision,
     latency_ms,
@@ -181,6 +182,8 @@ def initial_result(
 def recorded(run: Run, result: Tree, recorder: Recorder, *, resumed: bool) -> Iterator[Sequence[Guard]]:
     """Yields the loggers of a training; writes its result at its end, if it is finished, pruned or failed.
 
+    A new run keeps a copy of the files of one's own classes.
+
     One that was interrupted, or whose files cannot be written, has no result: it can be resumed.
 
     Raises:
@@ -188,6 +191,8 @@ def recorded(run: Run, result: Tree, recorder: Recorder, *, resumed: bool) -> It
     """
     loggers: list[Guard] = []
     if ranks.is_rank_zero():
+        if not resumed:
+            copy_sources(result["settings"], run.path)
         logged = LoggedRun(run.path, result["settings"], result["setting"], resumed, result["study"])
         loggers = build_loggers(logged)
     try:

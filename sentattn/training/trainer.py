@@ -15,16 +15,20 @@ from pytorch_lightning.strategies import DDPStrategy
 
 from sentattn.build import instantiate
 from sentattn.config.groups import nodes
+from sentattn.config.schema import Settings
 from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Node
 from sentattn.distributed import devices, ranks
 from sentattn.errors import Fault, SettingError, TrainingError, first_line
 from sentattn.run import Run
-from sentattn.training.recorder import FileInPlace
+from sentattn.training.callbacks import FiniteLoss, StepPoints, averaging
+from sentattn.training.recorder import FileInPlace, Recorder
 from sentattn.training.resume import advice
 
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
+
+    from sentattn.loggers.guard import Guard
 
 EARLY_STOPPING = "callbacks.early_stopping"
 
@@ -68,6 +72,17 @@ def build_callbacks(settings: Node) -> dict[str, Callback]:
             message = f"{key}: {node[TARGET_KEY]} cannot be built: {first_line(error)}."
             raise SettingError(Fault(key, "invalid", message)) from error
     return callbacks
+
+
+def training_callbacks(
+    settings: Settings, own: Sequence[Callback], recorder: Recorder, loggers: Sequence[Guard]
+) -> list[Callback]:
+    """Returns the callbacks of a training, `own` among them, in the order in which Lightning calls them.
+
+    They see a loss that is not finite before all others; the average of the weights is updated after these.
+    """
+    points = [StepPoints(loggers, every=settings.trainer.get("log_every_n_steps") or 0)] if loggers else []
+    return [FiniteLoss(), *own, *points, *averaging(settings.ema_decay), recorder]
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from refusals import refused
 from run_folders import compare, make_run
 
 from sentattn.compare.__main__ import main
+from sentattn.compare.board import Leaderboard
 from sentattn.compare.comparison import Comparison
 from sentattn.compare.figure import VERDICTS, WIDTH, draw
-from sentattn.compare.board import Leaderboard
 from sentattn.rendering.png import to_bytes
 
 

@@ -25,8 +25,8 @@ from sentattn.data.datamodule import TextData
 from sentattn.models.classifier import TextClassifier
 from sentattn.run import Run
 from sentattn.training import environment
-from sentattn.training.fit import set_up
 from sentattn.training.lit_module import LitClassifier
+from sentattn.training.prepare import set_up
 
 
 @pytest.fixture(autouse=True)

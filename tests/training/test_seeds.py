@@ -14,8 +14,8 @@ from sentattn.config.request import read_request
 from sentattn.errors import DataError, Fault, Interruption, TrainingError
 from sentattn.run import Run, yaml_text
 from sentattn.train import main
-from sentattn.training import fit as training
-from sentattn.training.fit import fit_seeds
+from sentattn.training import seeds
+from sentattn.training.seeds import fit_seeds
 
 
 def make_run(folder: Path, settings: dict[str, Any], *, status: str | None = "finished", **metrics: float) -> Run:
@@ -36,7 +36,7 @@ class Trained:
 
     def __init__(self, patch: pytest.MonkeyPatch, folder: Path, failing: tuple[int, ...] = ()) -> None:
         self.folder, self.failing = folder, failing
-        patch.setattr(training, "fit", self)
+        patch.setattr(seeds, "fit", self)
         self.seeds: list[int] = []
         self.resumed: list[Path | None] = []
 
@@ -131,7 +131,7 @@ def raising(error: BaseException) -> Callable[..., Run]:
 
 def interruption_of(patch: pytest.MonkeyPatch, *words: str) -> Interruption:
     interruption = Interruption(15, "continue with: python -m sentattn.train resume=DIR")
-    patch.setattr(training, "fit", raising(interruption))
+    patch.setattr(seeds, "fit", raising(interruption))
     with pytest.raises(Interruption) as caught:
         list(fit_seeds(read_request(list(words))))
     return caught.value
@@ -151,7 +151,7 @@ def test_an_interruption_of_one_run_names_its_directory(tmp_path: Path, monkeypa
 
 
 def test_an_error_of_the_data_ends_all_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "fit", raising(DataError(Fault("", "failed", "There is no such file."))))
+    monkeypatch.setattr(seeds, "fit", raising(DataError(Fault("", "failed", "There is no such file."))))
     assert refused(lambda: list(fit_seeds(read_request(["seeds=3", f"output_dir={tmp_path}"])))) == [("", "failed")]
 
 

@@ -26,8 +26,9 @@ from sentattn.models.classifier import TextClassifier
 from sentattn.models.embedding import TrainingTexts
 from sentattn.prediction.model import Classifier, LoadedRun
 from sentattn.training import dry_run
-from sentattn.training.fit import fit_seeds, start_from
+from sentattn.training.prepare import start_from
 from sentattn.training.resume import find_finished, identity
+from sentattn.training.seeds import fit_seeds
 
 SMALL = ["model.embedding.size=6", "model.encoder.hidden=4", "model.attention.hidden=5"]
 OTHER = ["model.embedding.size=7", "model.encoder.hidden=3", "model.attention.hidden=2", "model.attention.hops=9"]
