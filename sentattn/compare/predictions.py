@@ -222,7 +222,7 @@ def _runs(lines: Lines, data: str, known: Comparison | None) -> list[EvaluatedRu
     rows = Rows(tuple(ids), first_N, group_N, np.empty(0, np.int64)) if known is None else known.rows
     probabilities_RNC, has_probabilities_R = _probabilities(lines, labels, line_RN, predicted_RN, ids)
     true = np.unique(first_N)
-    is_label_R = np.isin(probabilities_RNC.argmax(axis=2), true).any(axis=1)
+    is_label_R = has_probabilities_R | np.isin(probabilities_RNC.argmax(axis=2), true).any(axis=1)
     if len(true) > 1 and not is_label_R.all():
         message = f"table={lines.path}: setting {runs[int(is_label_R.argmin())][0]} predicts none of the labels, which "
         message += f"are {', '.join(labels[c] for c in true[:SHOWN])}: write predicted with the names of label."

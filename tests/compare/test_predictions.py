@@ -50,6 +50,12 @@ def test_a_setting_may_have_a_name_that_no_file_can_have(tmp_path: Path) -> None
     assert {setting.name for setting in read(tmp_path, frame)[0].settings} == {"n" * 300, "old"}
 
 
+def test_a_setting_with_probabilities_may_predict_none_of_the_labels(tmp_path: Path) -> None:
+    frame = lines().drop(columns="predicted").assign(p_no=0.2, p_yes=0.2, p_perhaps=0.6)
+    [found] = read(tmp_path, frame)
+    assert {setting.metrics["accuracy"].value for setting in found.settings} == {0}
+
+
 def test_a_baseline_is_tested_against_each_other_setting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines(old=0.6, a=0.7, b=0.8).to_csv(file := tmp_path / "t.csv", index=False)
     tests = sentattn.leaderboard(table=str(file), baseline="old").pairs
