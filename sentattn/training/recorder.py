@@ -242,7 +242,8 @@ class Recorder(Checkpoint):
         if self.rows[-1] is not self.best:
             return
         last = self.run.last_checkpoint
-        with replacing(last.with_name(BEST)) as temporary:
+        best = last.with_name(BEST)
+        with writing(best), replacing(best) as temporary:
             try:
                 os.link(last, temporary)
             except OSError:  # the disk has no hard links

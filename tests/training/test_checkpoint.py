@@ -150,6 +150,21 @@ def test_a_run_that_did_not_fit_on_the_disk_can_be_resumed(
     assert_alike(tiny_run.path, fit([f"resume={left}"]).path)
 
 
+def test_a_folder_that_vanishes_before_the_best_checkpoint_is_written(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sentattn.training.recorder.os.link", gone)
+        patched.setattr("sentattn.training.recorder.shutil.copyfile", gone)
+        fault = fault_of(lambda: fit(tiny(f"output_dir={tmp_path}")))
+    [left] = tmp_path.glob("*/*/*")
+    assert (fault.key, fault.kind) == (str(left / "checkpoints" / "best.ckpt"), "unwritable")
+    assert_alike(tiny_run.path, fit([f"resume={left}"]).path)
+
+
 @pytest.mark.parametrize(("several", "minutes", "asked"), [(True, 5.0, 9), (True, 0.0, 99), (False, 5.0, 99)])
 def test_several_ranks_share_signals_every_tenth_step(
     several: bool, minutes: float, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
