@@ -39,6 +39,7 @@ from pathlib import Path
 from sentattn.config import command_line
 from sentattn.config.types import Node
 from sentattn.errors import Fault, SettingError, require_packages
+from sentattn.run import writing
 
 ONNX, HUB, SENTENCES = "onnx", "hub", "sentence-transformers"
 PACKAGES = {
@@ -87,7 +88,8 @@ def main(arguments: list[str]) -> None:
         from sentattn.export.onnx_folder import GRAPH, OPSET, SCRIPT, write_export
 
         difference = write_export(run.classifier, folder)
-        size = f"{(folder / GRAPH).stat().st_size / 1e6:.1f} MB, opset {OPSET}"
+        with writing(folder):  # which may be gone
+            size = f"{(folder / GRAPH).stat().st_size / 1e6:.1f} MB, opset {OPSET}"
         print(f"{folder / GRAPH}: {size}; largest difference from PyTorch {difference:.1e}")
         print(f'read a text with it: python {folder / SCRIPT} "This movie is amazing"')
 

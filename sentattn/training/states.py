@@ -85,8 +85,9 @@ class StateCache:
         return places
 
     def free(self) -> int:
-        """Returns the bytes that may be written."""
-        return max(0, shutil.disk_usage(self.folder.parent).free - RESERVE)
+        """Returns the bytes that may be written; a `DataError` if the folder of the cache is gone."""
+        with usable(self.folder.parent):
+            return max(0, shutil.disk_usage(self.folder.parent).free - RESERVE)
 
     def add(self, row_ids: Sequence[str], lengths_B: Rows, states_BLE: Tensor, known: Collection[str]) -> None:
         """Collects the states of texts that are not `known` to the cache, and writes each chunk that is full."""

@@ -42,6 +42,14 @@ def test_an_export_is_printed_and_not_replaced_by_the_next(
     assert {file: file.read_bytes() for file in (untrained.path / "onnx").iterdir()} == before
 
 
+def test_a_folder_that_is_gone_after_the_export_is_a_message(
+    untrained: LoadedRun, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_folder, "write_export", lambda classifier, folder: 0.0)
+    assert export.main([f"run={untrained.path}", f"output={tmp_path / 'gone'}"]) == 2
+    assert str(tmp_path / "gone") in capfd.readouterr().err
+
+
 def test_a_run_without_a_model_is_refused(
     untrained: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

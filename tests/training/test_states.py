@@ -10,7 +10,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
-from refusals import assert_refused
+from refusals import assert_refused, refused
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -160,3 +160,11 @@ def test_a_chunk_that_is_gone_is_said(tmp_path: Path) -> None:
     cached = States(cache, rows)  # type: ignore[arg-type]
     cache.folder.rename(tmp_path / "gone")
     assert_refused(lambda: cached.gather(np.arange(2), 2), "data.cache_dir", "not_found")
+
+
+def test_the_room_of_a_cache_that_is_gone(tmp_path: Path) -> None:
+    cache = make_cache(tmp_path / "cache")
+    assert cache.free() > 0, "its folder is created again"
+    (tmp_path / "cache").rmdir()
+    (tmp_path / "cache").touch()
+    assert refused(cache.free) == [("data.cache_dir", "unwritable")]
