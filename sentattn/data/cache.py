@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
@@ -93,9 +94,9 @@ def cached(entry: Path, read: Callable[[], T | None], write: Callable[[Path], No
             os.replace(workspace / entry.name, entry)
         finally:
             shutil.rmtree(workspace, ignore_errors=True)
-        content = read()
-    assert content is not None, "it was written completely"
-    return content
+        if (content := read()) is None:  # the folder has vanished
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(entry))
+        return content
 
 
 def sha256(path: Path) -> str:

@@ -21,7 +21,7 @@ from list_source import ListSource
 from refusals import assert_refused, refused
 from safetensors import SafetensorError
 
-from sentattn.data.cache import cache_folder, sha256, usable
+from sentattn.data.cache import cache_folder, cached, no_progress, sha256, usable
 from sentattn.data.corpus import Corpus, Row, open_corpus
 from sentattn.data.tokenizer import WordTypes
 from sentattn.errors import DataError, Fault
@@ -229,3 +229,9 @@ def test_a_full_disk_is_reported_alike_by_all_libraries(tmp_path: Path) -> None:
     reason = os.strerror(errno.ENOSPC)
     for error in (OSError(errno.ENOSPC, reason), SafetensorError(reason)):
         assert_refused(partial(write, error), "data.cache_dir", "unwritable", reason)
+
+
+def test_an_entry_that_vanishes_when_it_is_written_is_refused_with_its_folder(tmp_path: Path) -> None:
+    assert refused(lambda: cached(tmp_path / "entry", lambda: None, Path.touch, no_progress)) == [
+        ("data.cache_dir", "unwritable")
+    ]
