@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import onnx
@@ -156,6 +157,21 @@ def test_every_attention_gives_its_weights(tmp_path: Path) -> None:
     together.model.head = Head(dim=attention.out_dim * attention.hops, classes=len(LABELS))
     export_folder.write_export(together, tmp_path / "onnx")
     assert_same(tmp_path / "onnx", together)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "names",
+    list(product(*(CHOICES.names(f"model/{slot}") for slot in ("encoder", "attention", "pooling")))),
+    ids="-".join,
+)
+def test_any_parts_together(names: tuple[str, ...], tmp_path: Path) -> None:
+    encoder, attention, pooling = names
+    parts = (f"model/encoder={encoder}", f"model/attention={attention}", f"model/pooling={pooling}")
+    export_folder.write_export(
+        classifier("model=mean", *parts, *(PRUNE if pooling == "prune" else ())), tmp_path / "onnx"
+    )
+    assert (tmp_path / "onnx" / "model.onnx").is_file()
 
 
 def test_the_graph_takes_any_batch_and_length(folder: Path) -> None:
