@@ -22,10 +22,10 @@ from sentattn.training.evaluate import evaluate_best, initial_result, print_metr
 from sentattn.training.launch import launch, run_rank
 from sentattn.training.prepare import build_data, build_module, choose_precision, identify, set_up
 from sentattn.training.recorder import Recorder
-from sentattn.training.resume import explained_end, open_interrupted, require_same
+from sentattn.training.resume import open_interrupted, require_same
 from sentattn.training.signals import Signals
 from sentattn.training.states import use_cached_states
-from sentattn.training.trainer import build_trainer, explained_errors, training_callbacks
+from sentattn.training.trainer import build_trainer, explained_end, explained_errors, training_callbacks
 
 
 def fit(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -23,10 +21,8 @@ from sentattn.config.targets import needed_trust
 from sentattn.config.types import Node
 from sentattn.console import Progress
 from sentattn.data.hub import content_hash, find_folder
-from sentattn.distributed import ranks
 from sentattn.distributed.devices import resolve_precision
-from sentattn.errors import Fault, Interruption, RunError, UserError
-from sentattn.training.signals import Signals
+from sentattn.errors import Fault, RunError, UserError
 
 SAME = ("seed", "test", FOLD, *HASHED_BY_CONTENT)
 """Keys outside the hash of a setting in which duplicate runs are equal too."""
@@ -57,33 +53,6 @@ def advice(interrupted: run.Run | None) -> str:
         return "nothing was trained yet: type the same command again."
     typed = f"resume={shlex.quote(str(interrupted.path))}{needed_trust(interrupted.settings)}"
     return f"continue with: python -m sentattn.train {typed}"
-
-
-@contextmanager
-def explained_end(interrupted: run.Run, signals: Signals) -> Iterator[None]:
-    """Adds what to type to continue after an interruption, or where files cannot be written.
-
-    Raises:
-        Interruption: If a signal has ended this rank, or all.
-        RunError: If the run cannot be written.
-    """
-    try:
-        yield
-    except Interruption as interruption:
-        is_run = (interrupted.path / run.CONFIG_FILE).is_file()
-        if is_run and not interrupted.last_checkpoint.is_file() and ranks.is_rank_zero():
-            shutil.rmtree(interrupted.path, ignore_errors=True)  # nothing was trained yet
-        raise Interruption(interruption.number, advice(interrupted)) from None
-    except RunError as error:
-        if error.faults[0].kind != "unwritable" or not interrupted.last_checkpoint.is_file():
-            raise
-        raise RunError(*(replace(fault, message=f"{fault} {advice(interrupted)}") for fault in error.faults)) from error
-    except RuntimeError as error:
-        if ranks.several() and signals.received:  # another rank has ended first
-            raise Interruption(signals.received, advice(interrupted)) from None
-        if interrupted.last_checkpoint.is_file():
-            error.add_note(advice(interrupted))
-        raise
 
 
 def _train_from(saved: run.Run) -> str:

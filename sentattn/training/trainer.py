@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +21,12 @@ from sentattn.config.schema import Settings
 from sentattn.config.targets import TARGET_KEY
 from sentattn.config.types import Node
 from sentattn.distributed import devices, ranks
-from sentattn.errors import Fault, SettingError, TrainingError, first_line
-from sentattn.run import Run
+from sentattn.errors import Fault, Interruption, RunError, SettingError, TrainingError, first_line
+from sentattn.run import CONFIG_FILE, Run
 from sentattn.training.callbacks import FiniteLoss, StepPoints, averaging
 from sentattn.training.recorder import FileInPlace, Recorder
 from sentattn.training.resume import advice
+from sentattn.training.signals import Signals
 
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
@@ -97,4 +100,31 @@ def explained_errors(callbacks: Mapping[str, Callback], run: Run) -> Iterator[No
                 place = f"{Path(frames[-1].f_code.co_filename).name}, line {frames[-1].f_lineno}"
                 reason = f"{frame.f_code.co_qualname} raised {type(error).__name__}: {first_line(error)} ({place})"
                 raise TrainingError(Fault(key, "failed", f"{key}: {reason}; {advice(run)}")) from error
+        raise
+
+
+@contextmanager
+def explained_end(run: Run, signals: Signals) -> Iterator[None]:
+    """Adds what to type to continue after an interruption, or where files cannot be written.
+
+    Raises:
+        Interruption: If a signal has ended this rank, or all.
+        RunError: If the run cannot be written.
+    """
+    try:
+        yield
+    except Interruption as interruption:
+        is_run = (run.path / CONFIG_FILE).is_file()
+        if is_run and not run.last_checkpoint.is_file() and ranks.is_rank_zero():
+            shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained yet
+        raise Interruption(interruption.number, advice(run)) from None
+    except RunError as error:
+        if error.faults[0].kind != "unwritable" or not run.last_checkpoint.is_file():
+            raise
+        raise RunError(*(replace(fault, message=f"{fault} {advice(run)}") for fault in error.faults)) from error
+    except RuntimeError as error:
+        if ranks.several() and signals.received:  # another rank has ended first
+            raise Interruption(signals.received, advice(run)) from None
+        if run.last_checkpoint.is_file():
+            error.add_note(advice(run))
         raise
