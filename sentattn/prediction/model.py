@@ -113,8 +113,8 @@ class Classifier:
         """Returns for each text its L tokens and their weights, float32 (R, L) with a row for each of R hops."""
         hops = self.model.attention.hops
         return [
-            TokenWeights(one.tokens, np.array(one.attention, dtype=np.float32).reshape(hops, len(one.tokens)))
-            for one in self.stream(as_texts(texts))
+            TokenWeights(found.tokens, np.array(found.attention, dtype=np.float32).reshape(hops, len(found.tokens)))
+            for found in self.stream(as_texts(texts))
         ]
 
     @torch.inference_mode()

@@ -83,7 +83,7 @@ def sweep(arguments: Sequence[str]) -> None:
 
     studies, confirmed = run(read_plan(arguments))
     for study in studies:
-        _print_best(study.folder, study.study)
+        _print_best(study.folder, study.optuna_study)
         print(f"report: {study.folder / REPORT_FILE}")
     print(*confirmed, sep="\n", end="\n" if confirmed else "")
 

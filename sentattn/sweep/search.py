@@ -166,7 +166,7 @@ def _confirm(studies: Sequence[SweepStudy], slots: Sequence[Slot], pool: Pool, s
     winners: dict[int, int] = {}
     for number, study in enumerate(studies):
         plan = study.plan
-        if plan.confirm and (found := front(study.study)):
+        if plan.confirm and (found := front(study.optuna_study)):
             best = found[0]
             winners[number] = best.number
             if not find_confirmed(study.folder, best.number, plan.confirm):
@@ -204,7 +204,7 @@ def write_new_best(study: SweepStudy, fronts: dict[str, set[int]]) -> None:
     if study.front != fronts.get(study.name, set()):
         fronts[study.name] = {*study.front}
         with suppress(OSError):  # it is an error when the study ends
-            write_best(study.plan, study.folder, front(study.study))
+            write_best(study.plan, study.folder, front(study.optuna_study))
 
 
 def write_files(study: SweepStudy, kind: type[BaseException] | None = None, *_: object) -> None:
@@ -221,11 +221,11 @@ def write_files(study: SweepStudy, kind: type[BaseException] | None = None, *_: 
     from sentattn.sweep.wandb import log_study
 
     try:
-        write_best(study.plan, study.folder, front(study.study))
-        for line in write_report(study.plan, study.folder, study.study):
+        write_best(study.plan, study.folder, front(study.optuna_study))
+        for line in write_report(study.plan, study.folder, study.optuna_study):
             print(line)
-        if study.over() and study.is_leader() and front(study.study):
-            log_study(study.plan, study.folder, study.study)
+        if study.over() and study.is_leader() and front(study.optuna_study):
+            log_study(study.plan, study.folder, study.optuna_study)
     except (OSError, json.JSONDecodeError) as error:  # the disk is full, or the folder is gone or another
         reason = getattr(error, "strerror", None) or error
         files = f"{BEST_FILE}, {TRIALS_FILE} and {REPORT_FILE} cannot be written ({reason})"

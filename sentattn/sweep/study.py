@@ -70,7 +70,7 @@ class SweepStudy:
         function: What the process of a trial calls with its `TrialTask`, and threads and devices of its slot.
 
     Attributes:
-        study: Optuna's study.
+        optuna_study: The study itself.
         failures: How many trials have failed in a row.
         front: Numbers of the best trial, or with several objectives of the Pareto front.
     """
@@ -87,11 +87,11 @@ class SweepStudy:
         self._running: set[int] = set()
         self._lost = -math.inf
         self._storage, self._lock = journal.open_storage(folder)
-        self.study = open_study(plan, self._storage)
-        trials = self.study.get_trials(deepcopy=False)
-        self.study.sampler = build_sampler(plan, past=len(trials) + number * OTHER_DRAWS)
+        self.optuna_study = open_study(plan, self._storage)
+        trials = self.optuna_study.get_trials(deepcopy=False)
+        self.optuna_study.sampler = build_sampler(plan, past=len(trials) + number * OTHER_DRAWS)
         self._touched = time.monotonic()
-        self._began = self._touched - float(self.study.user_attrs.get(SECONDS, 0.0))
+        self._began = self._touched - float(self.optuna_study.user_attrs.get(SECONDS, 0.0))
         ended = {each.number for each in trials if each.state in (TrialState.COMPLETE, TrialState.PRUNED)}
         self._keep_best([number for number in ended if (folder / TRIAL_FOLDER / str(number)).exists()])
 
@@ -120,7 +120,7 @@ class SweepStudy:
     def require_data(self, fingerprint: str) -> None:
         """Refuses rows that are not those of the trials that the study has; a `SettingError`."""
         with self._lock:
-            require_data(self.study, fingerprint)
+            require_data(self.optuna_study, fingerprint)
 
     def next(self) -> Job | None:
         if self.over():
@@ -132,13 +132,13 @@ class SweepStudy:
                 return None
             before = next(iter(counts.retries), None)
             if before is not None and before.state is not TrialState.WAITING:
-                self.study.add_trial(_retry_of(before))
+                self.optuna_study.add_trial(_retry_of(before))
             elif before is None and self._has_choices_alone:
                 if point := self._new_point():
-                    self.study.enqueue_trial(point)
+                    self.optuna_study.enqueue_trial(point)
                 elif self.plan.trials is None:
                     return None
-            asked = self.study.ask()
+            asked = self.optuna_study.ask()
             asked.set_user_attr(SCHEDULER, self.number)
             values = suggest(asked, self.plan.space)
             self._running.add(asked.number)
@@ -170,7 +170,7 @@ class SweepStudy:
         if ended.state is TrialState.RUNNING:
             lines = [killed or pool.explain(code), *pool.last_lines(job.log)]
             again = code != pool.REFUSED and not killed
-            record_failure(self.study, self._storage, job.number, "\n".join(lines), again=again)
+            record_failure(self.optuna_study, self._storage, job.number, "\n".join(lines), again=again)
             ended = self._trial(job.number)
         error = ended.user_attrs.get(ERROR, "")
         self.failures = self.failures + 1 if error else 0
@@ -190,7 +190,7 @@ class SweepStudy:
     def interrupt(self, job: Job) -> None:
         self._running.discard(job.number)
         with suppress(UpdateFinishedTrialError):
-            self.study.tell(job.number, state=TrialState.FAIL, skip_if_finished=True)
+            self.optuna_study.tell(job.number, state=TrialState.FAIL, skip_if_finished=True)
 
     def over(self) -> str:
         plan = self.plan
@@ -224,7 +224,7 @@ class SweepStudy:
         return 0 if self.over() else self._counts().running - len(self._running)
 
     def best(self) -> str:
-        return next((f"trial {best.number}, {self._objectives(best.values)}" for best in ranked(self.study)), "")
+        return next((f"trial {best.number}, {self._objectives(best.values)}" for best in ranked(self.optuna_study)), "")
 
     def seconds(self) -> float:
         """Returns how long the study was worked on, over all starts."""
@@ -243,22 +243,22 @@ class SweepStudy:
     def _note(self) -> None:
         self._touched = time.monotonic()
         journal.touch(self.folder, self.number)
-        self.study.set_user_attr(SECONDS, max(self.study.user_attrs.get(SECONDS, 0.0), self.seconds()))
+        self.optuna_study.set_user_attr(SECONDS, max(self.optuna_study.user_attrs.get(SECONDS, 0.0), self.seconds()))
 
     def _end_orphans(self) -> None:
         """Ends the trials of schedulers that have died, or that died before the trial was their own."""
-        running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        running = self.optuna_study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         if others := [each for each in running if each.number not in self._running]:
             alive = journal.schedulers(self.folder).keys() - {self.number}
             for each in others:
                 if each.user_attrs.get(SCHEDULER) not in alive:
-                    end_interrupted(self.study, self._storage, each)
+                    end_interrupted(self.optuna_study, self._storage, each)
 
     def _new_point(self) -> dict[str, Any] | None:
         """Draws choices that no trial has; None where all combinations were tried."""
-        trials = self.study.get_trials(deepcopy=False)
+        trials = self.optuna_study.get_trials(deepcopy=False)
         tried = [trial.params for trial in trials]
-        draws = optuna.create_study(sampler=self.study.sampler, directions=self.study.directions)
+        draws = optuna.create_study(sampler=self.optuna_study.sampler, directions=self.optuna_study.directions)
         draws.add_trials(trials)
         for _ in range(DRAWS):
             suggest(trial := draws.ask(), self.plan.space)
@@ -268,15 +268,15 @@ class SweepStudy:
 
     def _untried(self) -> dict[str, Any] | None:
         """Returns the first combination of choices that no trial has."""
-        tried = {frozenset(trial.params.items()) for trial in self.study.get_trials(deepcopy=False)}
+        tried = {frozenset(trial.params.items()) for trial in self.optuna_study.get_trials(deepcopy=False)}
         points = combinations([*self.plan.space.values()])
         return next((point for point in points if frozenset(point.items()) not in tried), None)
 
     def _counts(self) -> TrialCounts:
-        return TrialCounts.of(self.study.get_trials(deepcopy=False), self.plan.retries)
+        return TrialCounts.of(self.optuna_study.get_trials(deepcopy=False), self.plan.retries)
 
     def _trial(self, number: int) -> FrozenTrial:
-        return self.study.get_trials(deepcopy=False)[number]
+        return self.optuna_study.get_trials(deepcopy=False)[number]
 
     def _objectives(self, values: Sequence[float]) -> str:
         pairs = zip(self.plan.objectives, values, strict=True)
@@ -284,7 +284,7 @@ class SweepStudy:
 
     def _keep_best(self, numbers: Collection[int]) -> None:
         """Deletes checkpoints and models of trials that are not, or no more, among the best."""
-        ordered = [trial.number for trial in ranked(self.study)]
+        ordered = [trial.number for trial in ranked(self.optuna_study)]
         before, self._kept = self._kept, {*ordered[: self.plan.keep]}
         self.front = {*ordered[: None if len(self.plan.objectives) > 1 else 1]}
         for number in {*numbers, *before} - self._kept:

@@ -82,8 +82,8 @@ def fit(
         minutes, objective = settings.checkpoint_minutes, settings.objective
         recorder = Recorder(run, minutes, objective, identity=identity, signals=signals, progress=progress)
         with explained_errors(own, run), recorded(run, result, recorder, resumed=resume is not None) as loggers:
-            together = training_callbacks(settings, [*own.values(), *callbacks], recorder, loggers)
-            trainer = build_trainer(settings.trainer, callbacks=together, loggers=loggers)
+            all_callbacks = training_callbacks(settings, [*own.values(), *callbacks], recorder, loggers)
+            trainer = build_trainer(settings.trainer, callbacks=all_callbacks, loggers=loggers)
             start = run.last_checkpoint if resume else None
             # Lightning does so only after it has read the checkpoint, whose float64 weights would be rounded.
             trainer.precision_plugin.convert_module(module)

@@ -119,7 +119,7 @@ def test_what_is_said_of_the_end_of_a_trial(tmp_path: Path) -> None:
         job.log.write_text("a\nb\n\nc\nd\n")
         assert study.has_ended(job, 1, "").splitlines()[1:] == ["b", "c", "d"], "its process has recorded nothing"
         job = ask(study)
-        study.study.tell(job.number, state=TrialState.FAIL)
+        study.optuna_study.tell(job.number, state=TrialState.FAIL)
         assert "another scheduler" in study.has_ended(job, 130, ""), "which took it for dead"
         assert study.failures == 0
 
@@ -168,7 +168,7 @@ def test_a_trial_that_diverged_is_pruned_for_the_sampler_and_an_error_to_people(
         assert study.has_ended(jobs[1], REFUSED, "").startswith("failed: Its loss became NaN")
         assert tell(study, jobs[2], float("nan")).startswith("failed: ")
         assert (study.finished(), study.failures, study.waiting()) == (3, 2, 0)
-        assert [record.number for record in front(study.study)] == [0]
+        assert [record.number for record in front(study.optuna_study)] == [0]
     found = read(tmp_path)
     assert [record.state for record in found] == ["complete", "pruned", "pruned"]
     assert found[1].error == "Its loss became NaN."
@@ -193,7 +193,7 @@ def test_several_objectives_have_a_front(tmp_path: Path) -> None:
     two = (Objective("val/accuracy", "max"), Objective("parameters.total", "min"))
     with opened(tmp_path, objectives=two, trials=3) as study:
         texts = [tell(study, ask(study), *values) for values in ([0.9, 10.0], [0.8, 5.0], [0.7, 20.0])]
-        assert {record.number for record in front(study.study)} == study.front == {0, 1}
+        assert {record.number for record in front(study.optuna_study)} == study.front == {0, 1}
     assert texts[1:] == ["val/accuracy 0.8000, parameters.total 5, the best so far", texts[2]]
     assert not texts[2].endswith("so far")
 
@@ -288,7 +288,7 @@ def test_what_runs_at_any_scheduler_is_reserved_in_the_budget(tmp_path: Path) ->
         tell(second, again, 0.6)
         assert first.over() == second.over() != ""
         assert (first.elsewhere(), second.elsewhere()) == (0, 0)
-        best = [[record.number for record in front(study.study)] for study in (first, second)]
+        best = [[record.number for record in front(study.optuna_study)] for study in (first, second)]
         assert best == [[2], [2]]
 
 
