@@ -10,8 +10,8 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-PASSWORD = re.compile(r"(?<=//)([^\s:/@]*):\S*@")
-"""The password of a URL, up to the last `@`."""
+PASSWORD = re.compile(r"(?<=//)([^\s:/@]*):\S*@|(?<=[?&])(password)=[^&\s]*")
+"""The password of a URL, up to the last `@`, or as one of its parameters."""
 DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """They change the writing direction of all text that follows, also of the rest of the terminal's line."""
 MALFORMED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -34,7 +34,7 @@ def visible(text: str) -> str:
 
 def without_passwords(text: str) -> str:
     """Returns a text in which the passwords of URLs are `***`."""
-    return PASSWORD.sub(r"\1:***@", text)
+    return PASSWORD.sub(lambda match: f"{match[1]}:***@" if match[2] is None else f"{match[2]}=***", text)
 
 
 def require_packages(key: str, needs: str, packages: Iterable[str], install: str) -> None:
