@@ -1,4 +1,4 @@
-"""What is read is data: tables, vectors, a cached corpus and a run run nothing of what they hold.
+"""What is read is data: tables, vectors, a cached corpus, a run and an exported folder run nothing of what they hold.
 
 Settings: `tests/config/test_targets.py`.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import pickle
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,8 @@ import pytest
 import torch
 from harmful import Harmful
 from refusals import refused
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from sentattn import evaluate, train
 from sentattn.data.corpus import META, Corpus, build
@@ -29,6 +32,8 @@ from sentattn.data.word_vectors import read_vectors
 from sentattn.list import main as list_main
 from sentattn.prediction.model import load
 from sentattn.training.recorder import read_checkpoint
+
+pytest.importorskip("onnxruntime")
 
 
 @pytest.fixture
@@ -103,6 +108,23 @@ def test_pickles_in_a_run_directory_are_not_unpickled(harmful: Harmful, run_copy
         torch.save({"state_dict": harmful}, file)
     assert refused(lambda: read_checkpoint(checkpoint)) == [(str(checkpoint), "damaged")]
     assert refused(lambda: load(run_copy).predict(["Good."])) == [("run", "damaged")]
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "labels.json", "config.json"])
+def test_an_exported_folder_is_data(name: str, harmful: Harmful, tmp_path: Path) -> None:
+    from sentattn.export.predict import Model
+
+    tokenizer = Tokenizer(WordLevel({"a": 0}, unk_token="a")).to_str()
+    contents = {"labels.json": '["a"]', "config.json": '{"sentattn": "0"}', "tokenizer.json": tokenizer}
+    for file in ("model.onnx", "predict.py", *contents):  # its script is never imported
+        (tmp_path / file).write_text(contents.get(file, f"open({str(harmful.marker)!r}, 'w').close()\n"))
+    (tmp_path / name).write_bytes(pickle.dumps(harmful))
+    sys.path.insert(0, str(tmp_path))
+    try:
+        with pytest.raises(Exception):  # noqa: B017, PT011 - the libraries' errors have no common class
+            Model(tmp_path)
+    finally:
+        sys.path.remove(str(tmp_path))
 
 
 ESCAPE = "\x1b]0;title\x07\x1b[31mred\x9b31m"

@@ -37,8 +37,8 @@ def test_a_text_with_punctuation_and_its_picture(
 
 def test_texts_that_are_cut_are_counted(tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     longest = tiny_run.settings["data"]["max_length"]
-    (tmp_path / "texts.TXT").write_text("\n".join(["good " * (longest + 1), "good " * longest, ""]))
-    assert predict.main([str(tiny_run.path), f"input={tmp_path / 'texts.TXT'}"]) == 0
+    (tmp_path / "texts.txt").write_text("\n".join(["good " * (longest + 1), "good " * longest, ""]))
+    assert predict.main([str(tiny_run.path), f"input={tmp_path / 'texts.txt'}"]) == 0
     assert "longer than the model reads: 1 of 2\n" in capsys.readouterr().err
 
 
@@ -92,6 +92,16 @@ def test_rows_without_a_text_and_breaks_of_lines_keep_their_places(tiny_run: Run
     assert [row["text"] for row in rows] == texts
     assert [bool(row["label"]) for row in rows] == [True, False, True, True]
     assert b"\r\n" not in output.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["in.JSONL", "in.TXT"])
+def test_the_case_of_an_ending_does_not_matter(name: str, tiny_run: Run, tmp_path: Path) -> None:
+    (tmp_path / name).write_text('{"text": "good"}\n{"text": "bad", "extra": 7}\n')
+    output = tmp_path / "out.jsonl"
+    assert predict.main([f"run={tiny_run.path}", f"input={tmp_path / name}", f"output={output}"]) == 0
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    assert ("extra" in rows[1]) == name.endswith("JSONL")
+    assert len(rows) == 2
 
 
 def test_json_has_no_character_that_a_terminal_executes(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +180,6 @@ def test_settings_that_do_nothing_are_accepted(tiny_run: Run, tmp_path: Path) ->
         (["run=RUN", "text=a", "plot=a.gif"], [("plot", "unsupported")]),
         (["run=RUN", "input=none.txt"], [("input", "not_found")]),
         (["run=RUN", "text=a", "output=o.xls"], [("output", "unsupported")]),
-        (["run=RUN", "text=a", "output=none/o.csv"], [("output", "unwritable")]),
         (["run=RUN", "txet=a", "top=0"], [("txet", "unknown"), ("top", "range")]),
         (["run=RUN", "text=a", "threshold=80", "device=gpu"], [("threshold", "range"), ("device", "range")]),
         (["run=nowhere", "text=a"], [("run", "not_found")]),
@@ -224,6 +233,13 @@ def test_texts_of_several_columns_are_joined(tiny_run: Run, tmp_path: Path, caps
     assert found["probability_negative"] == pytest.approx([one["negative"] for one in expected])
     assert predict.main([*arguments, "column=[titel,text]"]) == 2
     assert "Did you mean 'title'?" in capsys.readouterr().err
+
+
+def test_unknown_words_of_a_text_are_reported(tiny_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert predict.main([f"run={tiny_run.path}", "text=The zzz"]) == 0
+    assert "vocabulary: zzz" in capsys.readouterr().out
+    assert predict.main([f"run={tiny_run.path}", "text=The zzz", "format=json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unknown"] == [1]
 
 
 def test_the_most_probable_classes_of_a_file(tiny_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

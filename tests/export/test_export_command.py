@@ -50,6 +50,25 @@ def test_a_folder_that_is_gone_after_the_export_is_a_message(
     assert str(tmp_path / "gone") in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["HERE"], "list runs"),
+        (["RUN", "output=RUN/config.yaml"], "exists"),
+        (["RUN", "output=RUN/config.yaml/x"], "cannot be written"),
+    ],
+)
+def test_each_error_is_one_line(
+    untrained: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    words = [word.replace("RUN", str(untrained.path)).replace("HERE", str(tmp_path)) for word in arguments]
+    assert export.main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
 def test_a_run_without_a_model_is_refused(
     untrained: LoadedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,12 @@ OF_MODEL = ["config.yaml", "labels.json", "model.safetensors", "tokenizer.json"]
 TEXTS = ["The film was not good, but I liked it.", "Unheard of: a dull, dull plot!", ""]
 PRETRAINED = ["logger=none", "data.limit=60", "trainer.max_epochs=1", "trainer.accelerator=cpu", "model=pretrained"]
 PRETRAINED += ["data.max_length=40"]
+READER = """
+import json, sys
+import sentattn
+for folder in sys.argv[2:]:
+    print(json.dumps([prediction.to_json() for prediction in sentattn.load(folder).predict(json.loads(sys.argv[1]))]))
+"""
 
 
 def names(folder: Path) -> list[str]:
@@ -63,6 +72,22 @@ def test_a_folder_is_a_run(tiny_run: LoadedRun, tmp_path: Path) -> None:
     assert loaded.result["setting"] == tiny_run.result["setting"]
     request = read_request([f"from={tmp_path}", "seed=7"])
     assert (request.settings.seed, request.settings.model) == (7, tiny_run.settings["model"])
+
+
+@pytest.mark.slow
+def test_another_process_predicts_the_same(tiny_run: LoadedRun, frozen: LoadedRun, tmp_path: Path) -> None:
+    write_folder(tiny_run, tmp_path / "words")
+    write_folder(frozen, tmp_path / "weights", weights=True)
+    (tmp_path / "elsewhere").mkdir()
+    folders = [tiny_run.path, tmp_path / "words", frozen.path, tmp_path / "weights"]
+    command = [sys.executable, "-c", READER, json.dumps(TEXTS), *map(str, folders)]
+    path = os.pathsep.join([str(Path(sentattn.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, cwd=tmp_path / "elsewhere", env=environment, capture_output=True, check=True)
+    words, exported_words, pieces, with_weights = map(json.loads, done.stdout.splitlines())
+    assert len(words) == len(TEXTS)
+    assert exported_words == words
+    assert with_weights == pieces
 
 
 def test_a_folder_with_weights_needs_no_encoder(frozen: LoadedRun, tmp_path: Path, encoder: Path) -> None:

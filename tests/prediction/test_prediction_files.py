@@ -9,16 +9,32 @@ import json
 import math
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
+from refusals import assert_refused, fault_of, refused
 
+from sentattn.errors import DataError, Fault
 from sentattn.predict import Row, predict_rows, read_rows, to_json, write_predictions
 from sentattn.prediction.prediction import Prediction
 
 TEXTS = ['Good, "really" good!', "Schön; aber\tlang", "7/10"]
+
+
+def write(path: Path) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        match path.suffix:
+            case ".txt":
+                file.write("".join(f"{text}\n" for text in TEXTS))
+            case ".jsonl":
+                file.write("".join(json.dumps({"text": text, "stars": 3}) + "\n" for text in TEXTS))
+            case suffix:
+                writer = csv.writer(file, delimiter="," if suffix == ".csv" else "\t")
+                writer.writerows([["stars", "text"], *([3, text] for text in TEXTS)])
+    return path
 
 
 def prediction(text: str) -> Prediction:
@@ -37,6 +53,10 @@ LABELS = ("negative", "positive")
 ADDED = ["label", "probability_negative", "probability_positive", "unknown_words", "error"]
 
 
+def texts(path: Path, **settings: str) -> list[str]:
+    return [row.text for row in read_rows(str(path), **settings)[1]]
+
+
 def predict(stream: Iterator[str]) -> Iterator[Prediction]:
     """Reads ahead, as a classifier does."""
     yield from [prediction(text) if text.strip() else Prediction.empty(text) for text in stream]
@@ -52,6 +72,25 @@ def read_table(path: Path) -> list[list[str]]:
         return list(csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
 
 
+@pytest.mark.parametrize("suffix", [".txt", ".csv", ".tsv", ".jsonl"])
+def test_texts_are_read_in_order(tmp_path: Path, suffix: str) -> None:
+    assert texts(write(tmp_path / f"texts{suffix}")) == TEXTS
+
+
+def test_rows_without_a_text_are_read_too(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("stars;review\n1;good\n2;\n3;<br /> <br>\n\n4;bad\n")
+    columns, rows = read_rows(str(tmp_path / "a.csv"), column="review")
+    assert columns == ["stars", "review"]
+    assert [(row.where, row.text) for row in rows] == [
+        ("line 2", "good"),
+        ("line 3", ""),
+        ("line 4", "<br /> <br>"),
+        ("line 6", "bad"),
+    ]
+    (tmp_path / "a.txt").write_text("good\n\nbad\n")
+    assert texts(tmp_path / "a.txt") == ["good", "", "bad"]
+
+
 def test_standard_input_is_lines_of_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("good\n\nSch\u00f6n\n".encode())))
     columns, rows = read_rows("-")
@@ -59,9 +98,30 @@ def test_standard_input_is_lines_of_text(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [(row.where, row.text) for row in rows] == [("line 1", "good"), ("line 2", ""), ("line 3", "Sch\u00f6n")]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.txt", b"good\nb\xe4d\n", "damaged"),
+        ("a.csv", b"review,stars\nx,1\n", "missing"),
+        ("a.jsonl", b'{"text": "x"}\n{"review": "y"}\n', "missing"),
+        ("a.jsonl", b'{"text": "x"}\nnonsense\n', "damaged"),
+        ("a.jsonl", b'{"text": 7}\n', "type"),
+        ("a.pdf", b"x", "unsupported"),
+    ],
+)
+def test_errors_of_files(tmp_path: Path, name: str, content: bytes, kind: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert fault_of(lambda: texts(tmp_path / name)).kind == kind
+
+
+def test_missing_columns_and_files_have_a_suggestion(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("review,stars\nx,1\n")
+    assert_refused(lambda: texts(tmp_path / "mine.csv"), "", "missing", "'text'", "'review', 'stars'", "column=NAME")
+    assert_refused(lambda: texts(tmp_path / "none.csv"), "input", "not_found", "'mine.csv'")
+
+
 def test_json_lines_have_all_fields(tmp_path: Path) -> None:
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text, "stars": 3}) + "\n" for text in TEXTS))
-    write_all(tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+    write_all(write(tmp_path / "in.jsonl"), tmp_path / "out.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["text"], row["stars"]) for row in rows] == [(text, 3) for text in TEXTS]
     assert rows[0]["attention"] == [[1.0]]
@@ -147,3 +207,19 @@ def test_predictions_replace_no_columns() -> None:
     record = json.loads(to_json(row, list(row.values)))
     assert (record["text"], record["label"], record["predicted_label"]) == ("other", 1, 2)
     assert record["predicted_predicted_label"] == "positive"
+
+
+def test_an_error_while_writing_leaves_no_file(tmp_path: Path) -> None:
+    def failing() -> Iterator[Row]:
+        yield Row("line 1", {"text": "a"}, "a", prediction("a"))
+        raise DataError(Fault("", "failed", "line 2 is damaged"))
+
+    with pytest.raises(DataError):
+        write_predictions(tmp_path / "out.jsonl", failing(), columns=["text"], labels=LABELS)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "kind"), [("out.xls", "unsupported"), ("none/out.csv", "unwritable")])
+def test_errors_of_outputs(tmp_path: Path, name: str, kind: str) -> None:
+    write = partial(write_predictions, tmp_path / name, [], columns=["text"], labels=LABELS)
+    assert refused(write) == [("output", kind)]

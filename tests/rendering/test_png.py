@@ -116,6 +116,14 @@ def test_unknown_words_are_named() -> None:
     assert any(text.endswith("vocabulary: two") for text in texts(draw([example("one two three", unknown=[1])])))
 
 
+def test_the_rest_of_a_long_text_with_an_outlier_is_not_white() -> None:
+    count = 200
+    row = [0.5] + [0.5 * 2 * i / (count * (count - 1)) for i in range(1, count)]
+    image = pixels([example(words(count), row)])[round(0.5 * DPI) :]
+    is_strong_orange = (image[..., 0] - image[..., 2]) > 100
+    assert is_strong_orange.mean() > 0.1
+
+
 def test_each_text_says_what_its_darkest_color_is() -> None:
     cut = example(" ".join("x" * 200), [0.5] + [0.5 / 199] * 199)
     found = texts(draw([cut, example("a b", [0.9, 0.1]), example(" ".join("x" * 40), [0.02, 0.03] * 20)]))
