@@ -25,6 +25,7 @@ def save(predictions: Sequence[Prediction], path: Path) -> None:
     require_format(path)
     ending = path.suffix.lower()
     with writing(path, "plot"), replacing(path) as temporary:
+        temporary.touch()  # an unwritable folder is reported before the work, not after it
         content = html.page(predictions).encode() if ending == PAGE else png.picture(predictions, ending[1:])
         temporary.write_bytes(content)
 

@@ -9,7 +9,7 @@ import pytest
 from example_predictions import example
 from refusals import assert_refused, fault_of
 
-from sentattn.rendering import html, save
+from sentattn.rendering import html, png, save
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,15 @@ def test_a_path_that_cannot_be_written_is_reported_and_nothing_is_left(tmp_path:
     (tmp_path / "folder.html").mkdir()
     assert_refused(lambda: save([example()], tmp_path / name), "plot", "unwritable", str(tmp_path / name))
     assert sorted(os.listdir(tmp_path)) == ["file", "folder.html"]
+
+
+def test_an_unwritable_folder_is_reported_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    monkeypatch.setattr(png, "picture", lambda *_: pytest.fail("drawn for nothing"))
+    assert_refused(lambda: save([example()], tmp_path / "a.png"), "plot", "unwritable")
 
 
 def test_a_failed_drawing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
