@@ -60,6 +60,17 @@ def test_the_page_loads_nothing_and_text_cannot_break_out(html: str) -> None:
     assert f"{escape(HOSTILE)}</h1>" in own
 
 
+def test_a_choice_with_markup_cannot_break_out(tmp_path: Path) -> None:
+    space = {"data.path": f"choice('{HOSTILE}','<img src=x onerror=alert(2)>')"}
+    values = [{"data.path": HOSTILE}, {"data.path": "<img src=x onerror=alert(2)>"}]
+    own = without_plotly(
+        report(tmp_path, [record(n, 0.5 + n / 10, values=values[n % 2]) for n in range(4)], space=space)
+    )
+    assert 'id="slices"' in own
+    assert "<script>alert" not in own
+    assert "<img" not in own
+
+
 def test_the_text_says_what_people_need(html: str, folder: Path) -> None:
     own = without_plotly(html)
     assert f"sentattn.train from={folder}/best.yaml" in own

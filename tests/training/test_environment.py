@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -134,18 +134,24 @@ def mean_with_data() -> tuple[TextClassifier, TextData]:
     return model, data
 
 
-def test_latency_of_a_slow_model_is_measured_on_fewer_rows() -> None:
+@pytest.mark.parametrize(("seconds", "rows"), [(0.01, 20), (0.3, 6), (3.0, 1)])
+def test_latency_of_a_slow_model_is_measured_on_fewer_rows(
+    seconds: float, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, data = mean_with_data()
-    calls: list[int] = []
+    timed = list[int]()
 
-    def forward(module: object, inputs: tuple[torch.Tensor, ...]) -> None:
-        time.sleep(0.3 if len(inputs[0]) in calls else 1.0)  # the first pass of a shape compiles it
-        calls.append(len(inputs[0]))
+    class SlowTimer:
+        def __init__(self, statement: str, *, globals: dict[str, Any], num_threads: int) -> None:  # noqa: A002
+            timed.append(len(globals["tokens_BL"]))
 
-    model.register_forward_pre_hook(forward)
+        def blocked_autorange(self, *, min_run_time: float) -> Any:
+            return SimpleNamespace(median=seconds)
+
+    monkeypatch.setattr("torch.utils.benchmark.Timer", SlowTimer)
     times = environment.latency_ms(model, data, torch.device("cpu"))
-    assert times == pytest.approx({"one": 300, "batch": 300 * 20 / 6}, rel=0.2)
-    assert calls == [1, 1, 6, 6]
+    assert times == pytest.approx({"one": 1000 * seconds, "batch": 1000 * seconds * 20 / rows})
+    assert timed == [1, rows]
 
 
 def test_latency_is_measured_on_the_device_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
